@@ -32,6 +32,7 @@ from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.errors import hint_of
+from memory_mcp_team import errors as team_errors
 
 #: Of each source: the client's versions whose files were seen, what is read of them, and what is not. What the client wrote in
 #: the user's place is kept as its own note everywhere, images are named, and thoughts are read where
@@ -521,8 +522,8 @@ def errors() -> Iterator[str]:
 
 def _errors(kind: type[MemoryMcpError]) -> Iterator[type[MemoryMcpError]]:
     yield kind
-    # Whoever runs this may have loaded errors that no room declares.
-    for inner in (found for found in kind.__subclasses__() if found.__module__ == kind.__module__):
+    # A program that runs this may have loaded errors that neither package declares.
+    for inner in (found for found in kind.__subclasses__() if found.__module__ in (kind.__module__, team_errors.__name__)):
         yield from _errors(inner)
 
 

@@ -221,8 +221,10 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
         if any(key == gone or key.startswith(gone + ".") for gone in REMOVED):
             values[key] = text
         elif name not in keys_by_name and plain not in paths.VARIABLES:
+            if plain in (added := extensions.names(extensions.VARIABLES)):
+                continue
             # One underscore for two is the mistake made most: without them the words are compared.
-            names = (*keys_by_name, *(PREFIX + v for v in paths.VARIABLES))
+            names = (*keys_by_name, *(PREFIX + v for v in (*paths.VARIABLES, *added)))
             words = {variable.replace("__", "_"): variable for variable in names}
             near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
             hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."

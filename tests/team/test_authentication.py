@@ -7,12 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from memory_mcp.base.errors import ConfigError, ProviderUnavailable, StorageError
+from memory_mcp.base.errors import ConfigError, StorageError
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.oauth import TokenChecker
 from memory_mcp_team.access.permissions import Grant, Principal, Role
 from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.errors import ProviderUnavailable
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.server.authentication import AuthenticationLayer, Authenticator, make_refusal
 from memory_mcp_team.settings import TeamLimits, TeamSettings, TenantLimits

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, PermissionDenied, StorageError, Unauthenticated
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.access.keys import KeyText
 from memory_mcp_team.access.permissions import Grant, Principal, Role
+from memory_mcp_team.errors import PermissionDenied, Unauthenticated
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Binding, Database
 from tests.fakes import FakeClock

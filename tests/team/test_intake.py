@@ -9,9 +9,10 @@ import anyio
 import psycopg
 from anyio import wait_all_tasks_blocked
 
-from memory_mcp.base.errors import InvalidQuery, NotFound, QuotaExceeded
+from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.capture import sources
 from memory_mcp_team.access.permissions import Role
+from memory_mcp_team.errors import QuotaExceeded
 from memory_mcp_team.server.host import CALL
 from memory_mcp_team.server.intake import Intake, Payload, PayloadResult
 from tests.team.servers import Team

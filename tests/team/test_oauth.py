@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.base.errors import ConfigError, ProviderUnavailable, Unauthenticated
+from memory_mcp.base.errors import ConfigError
 from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
 from memory_mcp_team.access.provider import KeyNotFetched, KeyRing
+from memory_mcp_team.errors import ProviderUnavailable, Unauthenticated
 from memory_mcp_team.settings import TeamSettings
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, Signer, raw_token, signer

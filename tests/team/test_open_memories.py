@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import NotFound, PermissionDenied
+from memory_mcp.base.errors import NotFound
 from memory_mcp.config import load
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp_team.access.permissions import Grant, Principal, Role
+from memory_mcp_team.errors import PermissionDenied
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Binding, sql
 from memory_mcp_team.postgres.store import PostgresStorage

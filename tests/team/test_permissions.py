@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.base.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
+from memory_mcp.base.errors import MemoryMcpError, NotFound
 from memory_mcp.requests.registry import all_requests
 from memory_mcp_team.access.permissions import (
     ACTS,
@@ -19,6 +19,7 @@ from memory_mcp_team.access.permissions import (
     is_allowed,
     may_administer,
 )
+from memory_mcp_team.errors import InsufficientScope, PermissionDenied
 from memory_mcp_team.settings import _ROLES
 from tests.writing import WRITING
 

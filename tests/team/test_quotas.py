@@ -2,9 +2,9 @@
 
 import pytest
 
-from memory_mcp.base.errors import QuotaExceeded
 from memory_mcp_team.access.permissions import Principal, Role
 from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.errors import QuotaExceeded
 from memory_mcp_team.settings import SmallLimits, TeamLimits, TeamSettings, TenantLimits
 from tests.fakes import FakeClock
 

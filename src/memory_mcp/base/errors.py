@@ -7,23 +7,15 @@ MemoryMcpError
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
 │   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
-│   ├── StorageForbidden     the database's role may not read or write the tables
-│   ├── StorageAway          the database does not answer; what was acknowledged is in it
 │   ├── Busy                 another process is doing that for this memory
 │   ├── StorageMoved         the store was moved or deleted while it was open
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
-├── Unauthenticated          no token or key, or one that proves nothing
-├── PermissionDenied         who calls is known, and may not do that
-│   └── InsufficientScope    the caller may, and the token or key that was sent may not
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
-│   └── QuotaExceeded        a member or a tenant used up what it may; more comes with time
-├── ProviderUnavailable      the authorization server cannot be reached, and its keys are not known
 ├── AddressInUse             another program listens where the HTTP door should
-├── ServerUnreachable        the team's server does not answer; nothing is lost, and it is tried again
 ├── LayerUnavailable         disabled, not built or unhealthy
 │   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
 │   └── IndexNotReady        being read or built in the background; a retry in a few seconds helps
@@ -130,24 +122,6 @@ class StorageLocked(StorageError):
     exit_status = 3
 
 
-class StorageForbidden(StorageError):
-    """The role of `storage.url` may not read or write the database's tables."""
-
-    code = "FAILED_PRECONDITION"
-    HINT: ClassVar[str] = (
-        "Name in storage.url the role that made the tables and owns them (in psql, \\dt names it), or have that role grant this "
-        "one the tables; nothing was changed."
-    )
-
-
-class StorageAway(StorageError):
-    """The database does not answer; what was acknowledged is in it."""
-
-    code = "UNAVAILABLE"
-    retryable = True
-    exit_status = 3
-
-
 class Busy(StorageError):
     """Another process is doing that for this memory."""
 
@@ -179,32 +153,6 @@ class NotFound(MemoryMcpError):
     exit_status = 2
 
 
-class Unauthenticated(MemoryMcpError):
-    """The caller proved nothing: the token or key is missing, wrong, expired or revoked."""
-
-    code = "UNAUTHENTICATED"
-    exit_status = 2
-
-    def __init__(self, message: str, hint: str = "", is_missing: bool = False) -> None:
-        super().__init__(message, hint)
-        self.is_missing = is_missing
-
-
-class PermissionDenied(MemoryMcpError):
-    """The caller is known, and may not do that."""
-
-    code = "PERMISSION_DENIED"
-    exit_status = 2
-
-
-class InsufficientScope(PermissionDenied):
-    """The caller may do that, and the token or key that was sent may not."""
-
-    def __init__(self, message: str, hint: str = "", scope: str = "") -> None:
-        super().__init__(message, hint)
-        self.scope = scope
-
-
 class InvalidQuery(MemoryMcpError):
     """The request cannot be answered as asked."""
 
@@ -227,37 +175,10 @@ class ResourceExhausted(MemoryMcpError):
     exit_status = 2
 
 
-class QuotaExceeded(ResourceExhausted):
-    """A member or a tenant used up what it may; more comes with time."""
-
-    retryable = True
-    exit_status = 3
-
-    def __init__(self, message: str, hint: str = "", retry_after: int = 1) -> None:
-        super().__init__(message, hint)
-        self.retry_after = retry_after
-
-
-class ProviderUnavailable(MemoryMcpError):
-    """The authorization server cannot be reached, so that no token can be checked."""
-
-    code = "UNAVAILABLE"
-    retryable = True
-    exit_status = 3
-
-
 class AddressInUse(MemoryMcpError):
     """Another program listens where the HTTP door should."""
 
     code = "UNAVAILABLE"
-    exit_status = 3
-
-
-class ServerUnreachable(MemoryMcpError):
-    """The team's server does not answer, or not now."""
-
-    code = "UNAVAILABLE"
-    retryable = True
     exit_status = 3
 
 
@@ -296,8 +217,3 @@ class IndexNotReady(LayerUnavailable):
     """An index is being read from disk or built in the background."""
 
     retryable = True
-
-
-def no_such_space(name: str = "") -> NotFound:
-    """Return the error for every space that the caller cannot see."""
-    return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")

@@ -12,6 +12,8 @@ The names in a group, and what each stands for:
     memory_mcp.outgoing         what leaves this machine: a function of the App that yields `requests.overview.Outgoing`
     memory_mcp.http             by the name of a section that is set: a function of arguments and settings, that serves HTTP and
                                 returns the exit status, or None where the section asks for no server of its own
+    memory_mcp.variables        a variable beside those of the settings, without its prefix: only its name counts
+    memory_mcp.folders          a folder of the data directory: texts of its *.json files are cleaned by forgetting
     memory_mcp.forgotten        by the name of a section that is set: a function of the App, called before anything is removed
 
 Entry points are read only when a name is asked for that this package does not know: that takes 20 to 150 ms, and neither a hook
@@ -31,7 +33,7 @@ STORAGE, SETTINGS, COMMANDS, ADMIN_COMMANDS = (
     f"memory_mcp.{name}" for name in ("storage", "settings", "commands", "admin_commands")
 )
 REQUESTS, JOBS, CHECKS, OUTGOING = (f"memory_mcp.{name}" for name in ("requests", "jobs", "checks", "outgoing"))
-HTTP, FORGOTTEN = "memory_mcp.http", "memory_mcp.forgotten"
+HTTP, FORGOTTEN, VARIABLES, FOLDERS = (f"memory_mcp.{name}" for name in ("http", "forgotten", "variables", "folders"))
 
 _DISTRIBUTION = "memory-mcp-tree"
 #: Names that an extra of this distribution adds, for the errors where it is missing.

@@ -7,10 +7,11 @@ comparison.
 import os
 import signal
 from collections import Counter
+from collections.abc import Mapping
 
 VARIABLE = "MEMORY_MCP_FAILPOINT"
 
-#: Every point there is, and what has happened when it is reached.
+#: Every point there is, other packages' once they are loaded, and what has happened when it is reached.
 FAILPOINTS = {
     "events.before_commit": "events are written, their transaction is not committed",
     "events.committed": "events are committed, their acknowledgement is not yet given",
@@ -37,8 +38,6 @@ FAILPOINTS = {
     "restore.moved": "the restored store is in its place, its high-water mark is not",
     "sync.written": "a file for other machines has its name, the store does not count it",
     "sync.noted": "the store counts a file for other machines, those it takes the place of are still there",
-    "share.sent": "events of a shared project are acknowledged by the server, nothing of that is noted here",
-    "share.taken": "events of a page that others published are committed, how far the space was read is not",
     "forget.noted": "it is written down that something is being forgotten, everything is still there",
     "forget.before_commit": "what is forgotten is taken out of the tables, the transaction is not committed",
     "forget.erased": "what is forgotten is gone from the tables; tree, indexes and files still tell of it",
@@ -46,13 +45,16 @@ FAILPOINTS = {
     "forget.swept": "spool, log, briefings and copies are clean, the database file is not rewritten",
     "forget.compacted": "the database file is rewritten, indexes still tell of it",
     "migrate.events": "some events are in the store that a memory is copied to",
-    "migrate.copied": "every row is in the store that a memory is copied to, nothing of it is derived",
-    "migrate.derived": "the tree is derived in the store that a memory is copied to, nothing says that it is complete",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }
 
 _visits: Counter[str] = Counter()
+
+
+def declare(points: Mapping[str, str]) -> None:
+    """Add the points of another package, with what has happened when they are reached."""
+    FAILPOINTS.update(points)
 
 
 def failpoint(name: str) -> None:

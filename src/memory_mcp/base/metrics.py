@@ -3,7 +3,7 @@
 Invariants
 1. Nothing is counted and no library is loaded before `start`, which only a process that can be asked calls: everybody
    else pays one comparison (prometheus_client alone takes 57 ms to import, 12 ms behind mcp).
-2. Every name stands in `COUNTERS`, `HISTOGRAMS` or `GAUGES`; recording under another is a KeyError.
+2. Every name is in `COUNTERS`, `HISTOGRAMS` or `GAUGES`, or declared by another package; recording under another is a KeyError.
 3. Labels have few values, and none of them is anybody's words.
 4. OpenTelemetry is not imported here before somebody else has (27 ms): a process without it has nobody to tell. Without
    a configured SDK a span costs 7 µs.
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 #: What the text is, as a header of HTTP says it.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+#: Name to what is counted or timed, and its labels; and to what is stated, and its label.
+Metrics = dict[str, tuple[str, tuple[str, ...]]]
+Gauges = dict[str, tuple[str, str]]
+
 #: Name to what it counts and its labels.
-COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+COUNTERS: Metrics = {
     "agentic_nodes_visited_total": ("Nodes compared by searches of the time tree.", ()),
     "bm25_commit_errors_total": ("Commits of the BM25 index that failed.", ()),
     "bm25_commit_total": ("Commits of the BM25 index.", ()),
@@ -34,8 +38,6 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "http_requests_total": ("Requests to the HTTP door by route and status.", ("route", "status")),
     "ingest_events_total": ("Events stored for the first time, by kind of source.", ("source",)),
     "redactions_total": ("Secrets replaced before an event was stored, by rule.", ("rule",)),
-    "team_requests_total": ("Requests to a team server by the caller's class of tenant and status.", ("tenant_class", "status")),
-    "team_work_total": ("Work that a team server did for spaces, by kind: ok or failed.", ("work", "outcome")),
     "topics_rebuild_errors_total": ("Groupings of the memory into topics that failed.", ()),
     "topics_rebuild_total": ("Groupings of the memory into topics.", ()),
     "tool_calls_total": ("Tool calls: ok, cancelled, or the code of the error.", ("tool", "outcome")),
@@ -44,13 +46,11 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "vector_index_operations_total": ("Documents added to and deleted from the vector index.", ("op",)),
 }
 #: Name to what it times, in seconds, and its labels.
-HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
+HISTOGRAMS: Metrics = {
     "agentic_search_latency_seconds": ("Searches of the time tree.", ()),
     "bm25_commit_latency_seconds": ("Commits of the BM25 index.", ()),
     "bm25_search_latency_seconds": ("Searches of the BM25 index.", ()),
     "derive_latency_seconds": ("Derivations of events into the time tree.", ()),
-    "team_request_seconds": ("Requests to a team server by the caller's class of tenant.", ("tenant_class",)),
-    "team_work_seconds": ("Work that a team server did for spaces, by kind.", ("work",)),
     "topics_place_latency_seconds": ("Placing of segments that came or changed in the topic graph.", ()),
     "topics_rebuild_latency_seconds": ("Groupings of the memory into topics.", ()),
     "topics_search_latency_seconds": ("Questions to the topic graph.", ()),
@@ -59,7 +59,7 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "vector_search_latency_seconds": ("Searches of the vector index.", ()),
 }
 #: Name to what it states and its label ("" for none); values come with each scrape, and a name without any has no sample.
-GAUGES: dict[str, tuple[str, str]] = {
+GAUGES: Gauges = {
     "bm25_index_doc_count": ("Documents in the BM25 index.", "doc_type"),
     "bm25_index_behind": ("Changes of the store that the BM25 index does not hold yet.", ""),
     "bm25_index_size_bytes": ("Size of the BM25 index on disk.", ""),
@@ -71,12 +71,6 @@ GAUGES: dict[str, tuple[str, str]] = {
     "segment_count": ("Segments of the time tree.", ""),
     "spool_pending": ("Payloads of hooks that wait in the spool.", ""),
     "store_size_bytes": ("Size of the store on disk.", ""),
-    "team_calls": ("Calls that a team server answers now.", ""),
-    "team_database_connections": ("Connections of a team server to the database: open, idle, and callers who wait.", "state"),
-    "team_disk_bytes": ("Disk that the indexes of a team server take, as measured last.", ""),
-    "team_memory_bytes": ("Memory that open spaces of a team server take, as estimated.", ""),
-    "team_spaces": ("Spaces of a team server: open now, opened and closed since it began.", "state"),
-    "team_work_waiting": ("Spaces that wait for work, by kind, over all servers.", "work"),
     "topics_index_behind": ("Changes of the store that the topic graph does not hold yet.", ""),
     "topics_index_doc_count": ("Topics, and the segments that are grouped.", "doc_type"),
     "topics_index_size_bytes": ("Size of the topic graph on disk.", ""),
@@ -101,14 +95,35 @@ class _Live:
     """What this process counts: the registry, and metrics by name."""
 
     registry: "CollectorRegistry"
-    counters: Mapping[str, Any]
-    histograms: Mapping[str, Any]
+    counters: dict[str, Any]
+    histograms: dict[str, Any]
 
 
 # One per process, as Prometheus counts processes.
 _live: _Live | None = None
 _providers: dict[str, Callable[[], Mapping[str, float]]] = {}
 _starting = threading.Lock()
+
+
+def declare(counters: Metrics, histograms: Metrics, gauges: Gauges) -> None:
+    """Add another package's metrics, as `COUNTERS`, `HISTOGRAMS` and `GAUGES` have them."""
+    with _starting:
+        COUNTERS.update(counters)
+        HISTOGRAMS.update(histograms)
+        GAUGES.update(gauges)
+        if _live is not None:
+            _add_metrics(_live)
+
+
+def _add_metrics(live: _Live) -> None:
+    from prometheus_client import Counter, Histogram
+
+    for name, (text, labels) in COUNTERS.items():
+        if name not in live.counters:
+            live.counters[name] = Counter(name, text, labels, registry=live.registry)
+    for name, (text, labels) in HISTOGRAMS.items():
+        if name not in live.histograms:
+            live.histograms[name] = Histogram(name, text, labels, registry=live.registry, buckets=_BUCKETS)
 
 
 def start() -> None:
@@ -120,18 +135,18 @@ def start() -> None:
     with _starting:
         if _live is not None:
             return
-        from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+        from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         # Resident memory, processor time and open files of this process, where the platform tells them.
         ProcessCollector(registry=registry)
-        counters = {n: Counter(n, text, labels, registry=registry) for n, (text, labels) in COUNTERS.items()}
-        timed = {n: Histogram(n, text, labels, registry=registry, buckets=_BUCKETS) for n, (text, labels) in HISTOGRAMS.items()}
+        live = _Live(registry, {}, {})
+        _add_metrics(live)
         for name, combinations in _BORN.items():
             for labels in combinations:
-                counters[name].labels(**labels)
-        _live = _Live(registry, counters, timed)
+                live.counters[name].labels(**labels)
+        _live = live
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:

@@ -27,17 +27,15 @@ SUMMARIZING = PREFIX + "SUMMARIZING"
 DATA_DIR = PREFIX + "DATA_DIR"
 #: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last four are
 #: for whoever works on this program, and for what it starts itself.
-VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "SHARE_KEY", "DEBUG", "FAILPOINT", "SUMMARIZING", "HOME")
+VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "DEBUG", "FAILPOINT", "SUMMARIZING", "HOME")
 #: Names the project of whatever is started with it: an identity or a directory.
 PROJECT = PREFIX + "PROJECT"
 #: Where clients tell what they start which directory they work on, in the order in which they are asked.
 DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 #: The folders of an editor's window, separated by commas: of several none is the project.
 WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
-#: The key of a team's server, for `share to`.
-SHARE_KEY = PREFIX + "SHARE_KEY"
-#: Variables that name the project (`scope.caller_project`), or give a command an argument.
-ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE", SHARE_KEY)
+#: Variables that name the project (`scope.caller_project`).
+ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE")
 
 #: Where clients tell what they start in which session it runs.
 SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID", "CODEX_SESSION_ID", "OPENCODE_SESSION_ID", "GEMINI_SESSION_ID")
@@ -328,13 +326,10 @@ def token_file(directory: str) -> str:
     return os.path.join(directory, "token")
 
 
-#: Folder of what is shared with a team.
-SHARE = "share"
-
-
-def share_key_file(directory: str) -> str:
-    """Return the file with the key of a team's server."""
-    return os.path.join(directory, SHARE, "key")
+def key_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables MEMORY_MCP_..._KEY, which give a command a key and are no settings."""
+    names = (name for name in environ if name.startswith(PREFIX) and name.endswith("_KEY") and "__" not in name)
+    return {name: environ[name] for name in names}
 
 
 #: Files of what was forgotten, as keyed hashes, and of their key.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.base import foreign_files, machine, paths, pauses
+from memory_mcp.base import extensions, foreign_files, machine, paths, pauses
 from memory_mcp.capture import handover
 from memory_mcp.capture.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -66,7 +66,9 @@ class DataFiles:
                 elif not dry:
                     path.unlink(missing_ok=True)
         log = Path(paths.log_file(str(self._directory)))
-        other_files = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
+        other_files = [self._directory / "owner.json"]
+        for folder in extensions.names(extensions.FOLDERS):
+            other_files += (self._directory / folder).glob("*.json")
         for path in (*log.parent.glob(f"{log.name}*"), *other_files, *_iter_files(Path(paths.install_dir()))):
             counts["logs and settings"] += self._clean_file(path, dry)
         counts["pauses"] += self._clean_pauses(dry)

@@ -74,7 +74,7 @@ COPY_OF = f"{MARK}copy_of"
 FORKED_FROM = f"{MARK}forked_from"
 #: Metadata key of an event whose id was taken by another text: that id. On disk.
 VARIANT_OF = f"{MARK}variant_of"
-#: Metadata key of an event that came from a team: the member who published it, set by the server. Without our prefix, because
+#: Metadata key of an event that came from another memory: who published it, set by the server there. Without our prefix, because
 #: members have versions of their own; from outside it is renamed as well. On disk.
 SHARED_BY = "shared_by"
 #: Sources whose metadata users write: a mark without prefix, as earlier versions stored it, is theirs.

@@ -1,7 +1,7 @@
 """The program's own keys, which are taken out of every text by value: what they look like does not matter.
 
-The token of the HTTP interface, from its file or the settings, and the key of a team's server. They are read again when their
-files change, which is looked at once a second.
+The token of the HTTP interface, from its file or the settings, and keys of other servers: of commands' variables, and in files
+`key` of the data directory's folders. They are read again when their files change, which is looked at once a second.
 """
 
 import os
@@ -11,8 +11,10 @@ from time import monotonic
 
 from memory_mcp.base import foreign_files, paths
 
-#: Names of replacements, as for keys of a team, which are known by their form.
+#: Name of replacements, as for keys that are known by their form.
 _RULE = "memory-mcp"
+#: The file of a folder that holds the key of a server.
+_KEY_FILE = "key"
 #: Shorter values are words, and would be taken out of ordinary text.
 _SHORTEST = 8
 #: How long the files are believed to be unchanged (seconds).
@@ -28,8 +30,8 @@ class OwnSecrets:
 
     def __init__(self, directory: str, *configured: str) -> None:
         """Take the keys of a data directory, and those of the settings."""
-        self._files = (paths.token_file(directory), paths.share_key_file(directory)) if directory else ()
-        self._configured = (*configured, paths.setting("server", "http_token", ""), os.environ.get(paths.SHARE_KEY, ""))
+        self._directory = directory
+        self._configured = (*configured, paths.setting("server", "http_token", ""), *paths.key_variables(os.environ).values())
         self._values: tuple[str, ...] = ()
         self._stamp: _Stamp | None = None
         self._checked_at = float("-inf")
@@ -51,12 +53,19 @@ class OwnSecrets:
         now = monotonic()
         if now - self._checked_at >= _RECHECK_S:
             self._checked_at = now
-            stamp = tuple(map(_stamp_of, self._files))
+            files = self._list_files()
+            stamp = tuple(map(_stamp_of, files))
             if stamp != self._stamp:
                 self._stamp = stamp
-                candidates = {*map(str, self._configured), *map(_read_key, self._files)}
+                candidates = {*map(str, self._configured), *map(_read_key, files)}
                 self._values = tuple(sorted((value for value in candidates if len(value) >= _SHORTEST), key=len, reverse=True))
         return self._values
+
+    def _list_files(self) -> list[str]:
+        if not self._directory:
+            return []
+        keys = sorted(map(str, Path(self._directory).glob(f"*/{_KEY_FILE}")))
+        return [paths.token_file(self._directory), *keys]
 
 
 def _stamp_of(path: str) -> tuple[int, int, int]:

@@ -19,8 +19,6 @@ _HINTS = {
     "INTERNAL": "The log of memory-mcp on stderr has the details; other tools may still answer.",
     "DEADLINE_EXCEEDED": "Give more time with timeout_ms, or narrow the question with since and until.",
     "RESOURCE_EXHAUSTED": "Ask for less at once.",
-    "UNAUTHENTICATED": "Send a token of the authorization server or an API key.",
-    "PERMISSION_DENIED": "Ask an administrator of the team.",
     "NOT_FOUND": "browse_toc without node_id starts at the root.",
     "LOCKED": "Close the other one, or use its tools.",
     "UNAVAILABLE": "get_retrieval_status says what works.",

@@ -16,9 +16,9 @@ from typing import Any
 from psycopg import Connection as Raw
 
 from memory_mcp.base.clock import Clock, SystemClock
-from memory_mcp.base.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.access.keys import KeyText
 from memory_mcp_team.access.permissions import Grant, Principal, Role, find_highest_role
+from memory_mcp_team.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.postgres.database import Binding, Database, Statement, run_bound, sql, translate_errors
 from memory_mcp_team.postgres.memories import Memory
 

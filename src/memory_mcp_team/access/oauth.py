@@ -16,8 +16,8 @@ from typing import Any
 
 import jwt
 
-from memory_mcp.base.errors import Unauthenticated
 from memory_mcp_team.access.provider import KeyRing
+from memory_mcp_team.errors import Unauthenticated
 from memory_mcp_team.settings import TeamSettings
 
 #: Longest token that is read (characters).

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from memory_mcp.base.errors import InsufficientScope, PermissionDenied, no_such_space
+from memory_mcp_team.errors import InsufficientScope, PermissionDenied, no_such_space
 
 
 class Role(Enum):

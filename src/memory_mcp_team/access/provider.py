@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from jwt import PyJWK, PyJWTError
 
 from memory_mcp.base.clock import Clock, SystemClock
-from memory_mcp.base.errors import ProviderUnavailable
+from memory_mcp_team.errors import ProviderUnavailable
 
 log = logging.getLogger(__name__)
 

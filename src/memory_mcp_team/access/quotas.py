@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from memory_mcp.base.clock import Clock, SystemClock
-from memory_mcp.base.errors import QuotaExceeded
 from memory_mcp_team.access.permissions import Principal
+from memory_mcp_team.errors import QuotaExceeded
 from memory_mcp_team.settings import TeamSettings
 
 _MINUTE, _DAY = 60.0, 86_400.0

@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memory_mcp.base import failpoints
 from memory_mcp.base.errors import InvalidQuery, StorageError
+from memory_mcp.base.failpoints import failpoint
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
 from memory_mcp.cli.commands.base import Subparsers, leaf, open_memory, print_result
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from memory_mcp.upkeep.archive.moving import CopyResult
 
 _ENGINES = ("postgres", "duckdb")
+failpoints.declare(
+    {
+        "migrate.copied": "every row is in the store that a memory is copied to, nothing of it is derived",
+        "migrate.derived": "the tree is derived in the store that a memory is copied to, nothing says that it is complete",
+    }
+)
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -42,7 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
     Run again it goes on, and copies what came meanwhile. Raises StorageError if the copy is not sound.
     """
-    from memory_mcp.base.failpoints import failpoint
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.tree.derive.derivation import ExecutionMode
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp.base import paths
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
@@ -46,10 +45,11 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run_to(args: argparse.Namespace) -> int:
     """Remember a team's server and its key."""
+    from memory_mcp_team.sharing.files import KEY_VARIABLE
     from memory_mcp_team.sharing.requests import ShareTo
 
     session = SESSION.get()
-    key = args.key or (session.environ if session else os.environ).get(paths.SHARE_KEY, "")
+    key = args.key or (session.environ if session else os.environ).get(KEY_VARIABLE, "")
     data = ask(args, ShareTo(args.url, key, args.space, args.insecure, COMMAND_LINE))
     role = f" as {data['member']}, {data['role']}" if data.get("member") else ""
     lines = [f"Server {data['url']}, space {data['space']}{role}. What is published there comes by itself."]

@@ -22,8 +22,9 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.base.errors import Busy, DeadlineExceeded, StorageAway, StorageError, no_such_space
+from memory_mcp.base.errors import Busy, StorageError
 from memory_mcp.model.change import ChangeKind
+from memory_mcp_team.errors import StorageAway, no_such_space
 from memory_mcp_team.postgres.database import (
     CHANNEL,
     Binding,
@@ -203,9 +204,9 @@ class Connection:
         #: When others were told of a commit last.
         self._notified_at = float("-inf")
         self._lent_connections: dict[int, list[Raw[Row]]] = {}
-        self._reading_lock = threading.Lock()
-        #: Threads whose statement was to be cancelled while it ran.
-        self._interrupted: set[int] = set()
+        #: Connections whose statement is being cancelled.
+        self._cancelling: list[Raw[Row]] = []
+        self._lending = threading.Condition()
         self._fences = threading.local()
         self._closed = False
         #: Called when another process took something out or put it back as a whole: what is kept in memory may be gone.
@@ -214,16 +215,12 @@ class Connection:
     def rows(self, text: str, **parameters: Any) -> list[Row]:
         """Return all rows of one query, its errors raised as ours.
 
-        It is asked once more if the first connection broke, or if it was cancelled for the thread that had the connection before:
-        a cancellation may arrive after the statement that it was meant for.
+        It is asked once more if the first connection broke.
         """
         try:
             return self._fetch_rows(text, parameters)
         except StorageAway as error:
             if self._closed or not (error.__cause__ and is_gone(error.__cause__)):
-                raise
-        except DeadlineExceeded:
-            if threading.get_ident() in self._interrupted:
                 raise
         return self._fetch_rows(text, parameters)
 
@@ -363,28 +360,32 @@ class Connection:
     def _lend_raw(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
         with database.lend_raw() as raw:
-            with self._reading_lock:
+            with self._lending:
                 self._lent_connections.setdefault(me, []).append(raw)
-                self._interrupted.discard(me)
             try:
                 yield raw
             finally:
-                with self._reading_lock:
+                with self._lending:
                     self._lent_connections[me].remove(raw)
                     if not self._lent_connections[me]:
                         del self._lent_connections[me]
+                    # A cancellation under way would end a statement of the thread that gets the connection next.
+                    self._lending.wait_for(lambda: raw not in self._cancelling)
 
     def interrupt_reads(self, thread: int | None = None) -> None:
         """Cancel the running statements of one thread or of all."""
-        with self._reading_lock:
-            owners = [owner for owner in self._lent_connections if thread in (None, owner)]
-            self._interrupted.update(owners)
-            running = [raw for owner in owners for raw in self._lent_connections[owner]]
-        for raw in running:
-            try:
-                raw.cancel_safe(timeout=1.0)
-            except psycopg.Error:
-                continue
+        with self._lending:
+            running = [raw for owner, lent in self._lent_connections.items() if thread in (None, owner) for raw in lent]
+            self._cancelling += running
+        try:
+            for raw in running:
+                with suppress(psycopg.Error):
+                    raw.cancel_safe(timeout=1.0)
+        finally:
+            with self._lending:
+                for raw in running:
+                    self._cancelling.remove(raw)
+                self._lending.notify_all()
 
     def close(self) -> None:
         """Stop serving; the database stays open for others."""

@@ -31,10 +31,9 @@ from memory_mcp.base.errors import (
     MemoryMcpError,
     ReadOnly,
     ResourceExhausted,
-    StorageAway,
     StorageError,
-    StorageForbidden,
 )
+from memory_mcp_team.errors import StorageAway, StorageForbidden
 
 
 class _FromText(Loader):

@@ -15,14 +15,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_mcp.base.errors import (
-    InsufficientScope,
-    MemoryMcpError,
-    PermissionDenied,
-    QuotaExceeded,
-    StorageError,
-    Unauthenticated,
-)
+from memory_mcp.base.errors import MemoryMcpError, StorageError
 from memory_mcp.server.errors import hint_of
 from memory_mcp.service.daemon.security import Refusal, send_whole
 from memory_mcp_team.access import keys
@@ -32,6 +25,7 @@ from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
 from memory_mcp_team.access.permissions import SCOPES, Principal, Role
 from memory_mcp_team.access.provider import KeyNotFetched
 from memory_mcp_team.access.quotas import Quotas
+from memory_mcp_team.errors import InsufficientScope, PermissionDenied, QuotaExceeded, Unauthenticated
 from memory_mcp_team.settings import TeamSettings
 
 #: Where RFC 9728 has the metadata of a resource, before the resource's own path.

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import MemoryMcpError, NotFound, PermissionDenied, Unauthenticated, no_such_space
+from memory_mcp.base.errors import MemoryMcpError, NotFound
 from memory_mcp.config import Settings
 from memory_mcp.requests.response import with_loss
 from memory_mcp.search.layers.budget import leave_out
 from memory_mcp.server.host import Host
 from memory_mcp_team.access.permissions import Grant, Principal, check_request
+from memory_mcp_team.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.postgres.connection import ACTING_MEMBER, Connection
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.store import PostgresStorage

@@ -62,6 +62,24 @@ _END = 10.0
 #: The interpreter hands its lock on after so long (seconds).
 _SWITCH = 0.0005
 
+#: What this server counts, times and states beside what every process does.
+_COUNTERS: metrics.Metrics = {
+    "team_requests_total": ("Requests to a team server by the caller's class of tenant and status.", ("tenant_class", "status")),
+    "team_work_total": ("Work that a team server did for spaces, by kind: ok or failed.", ("work", "outcome")),
+}
+_HISTOGRAMS: metrics.Metrics = {
+    "team_request_seconds": ("Requests to a team server by the caller's class of tenant.", ("tenant_class",)),
+    "team_work_seconds": ("Work that a team server did for spaces, by kind.", ("work",)),
+}
+_GAUGES: metrics.Gauges = {
+    "team_calls": ("Calls that a team server answers now.", ""),
+    "team_database_connections": ("Connections of a team server to the database: open, idle, and callers who wait.", "state"),
+    "team_disk_bytes": ("Disk that the indexes of a team server take, as measured last.", ""),
+    "team_memory_bytes": ("Memory that open spaces of a team server take, as estimated.", ""),
+    "team_spaces": ("Spaces of a team server: open now, opened and closed since it began.", "state"),
+    "team_work_waiting": ("Spaces that wait for work, by kind, over all servers.", "work"),
+}
+
 
 class TeamServer:
     """The parts of one server, and its life."""
@@ -71,6 +89,7 @@ class TeamServer:
 
         Raises ConfigError for a role that row-level security does not bind, and what `migrate_schema` raises.
         """
+        metrics.declare(_COUNTERS, _HISTOGRAMS, _GAUGES)
         self._team = team = team_settings(settings.extensions)
         self._settings, storage = settings, settings.storage
         self.database = Database(storage.url, storage.pool)

@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ResourceExhausted
 from memory_mcp.service.daemon.routes import STATUS
 from memory_mcp_team.access.permissions import Grant, Principal, get_grant
+from memory_mcp_team.errors import no_such_space
 from memory_mcp_team.sharing import space as sharing
 from memory_mcp_team.sharing.wire import MAX_BODY
 

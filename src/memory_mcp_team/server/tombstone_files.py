@@ -31,7 +31,7 @@ class TombstoneCopy:
     lines: list[str] = field(default_factory=list)
 
 
-def note(app: App) -> None:
+def note_tombstones(app: App) -> None:
     """Add a memory's tombstones to this machine's file in team.tombstones_dir.
 
     Does nothing without that folder, or if the store keeps no tombstones itself. Raises StorageError if the file cannot be

@@ -6,15 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-from memory_mcp.base.errors import (
-    InvalidQuery,
-    MemoryMcpError,
-    NotFound,
-    PermissionDenied,
-    ResourceExhausted,
-    ServerUnreachable,
-    Unauthenticated,
-)
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, ResourceExhausted
+from memory_mcp_team.errors import PermissionDenied, ServerUnreachable, Unauthenticated
 
 if TYPE_CHECKING:
     import httpx2

@@ -20,6 +20,8 @@ from memory_mcp.base import foreign_files, machine, paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.ids import EventId, event_id_from, event_key, hash_parts
 
+#: The folder in the data directory, and the variable with the key for `share to`.
+FOLDER, KEY_VARIABLE = "share", f"{paths.PREFIX}SHARE_KEY"
 _CONFIG, _KEY, _PROGRESS = "share.json", "key", "progress.json"
 #: A record of the ledger: who published it, the id here, the id there.
 _ID_BYTES = 16
@@ -82,7 +84,7 @@ class ShareFolder:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
-        self._folder = directory / paths.SHARE
+        self._folder = directory / FOLDER
 
     def load_sharing(self) -> Sharing:
         """Return what is shared now; StorageError if the file is damaged."""

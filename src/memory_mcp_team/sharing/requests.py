@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp_team.errors import ServerUnreachable
 from memory_mcp_team.sharing import client, run
 from memory_mcp_team.sharing.files import Progress, SharedProject, ShareFolder, Sharing, make_space_mark
 from memory_mcp_team.sharing.leaving import LeavingFilter, make_route_digest, make_rules_digest

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.base import failpoints
+from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
+from memory_mcp_team.errors import ServerUnreachable
 from memory_mcp_team.sharing.client import ShareClient
 from memory_mcp_team.sharing.files import Progress, ShareFolder
 from memory_mcp_team.sharing.publishing import PublishRun
@@ -16,6 +18,13 @@ _TURN = threading.Lock()
 READER = "reader"
 #: For so long after a server was named (milliseconds) it is asked every few seconds: somebody may be waiting at a second machine.
 _NEW_SERVER_MS, _NEW_SERVER_PAUSE = 120_000, 5.0
+
+failpoints.declare(
+    {
+        "share.sent": "events of a shared project are acknowledged by the server, nothing of that is noted here",
+        "share.taken": "events of a page that others published are committed, how far the space was read is not",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
+from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.upkeep.archive.others import match_events
+from memory_mcp_team.errors import PermissionDenied
 from memory_mcp_team.sharing.amendments import (
     Removal,
     add_event,

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import PermissionDenied
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.archive import READ_ELSEWHERE
 from memory_mcp.upkeep.archive.others import match_events
+from memory_mcp_team.errors import PermissionDenied
 from memory_mcp_team.sharing.amendments import Removal, add_event, find_cuts, record_corrections
 from memory_mcp_team.sharing.client import ShareClient
 from memory_mcp_team.sharing.files import OURS, THEIRS, Ledger, Progress, ShareFolder, make_space_mark

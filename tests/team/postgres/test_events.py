@@ -7,9 +7,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from memory_mcp.base.errors import StorageAway, StorageError
+from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import Event
 from memory_mcp.storage.values import Scope, WriteRequest
+from memory_mcp_team.errors import StorageAway
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.connection import EVENTS, own
 from memory_mcp_team.postgres.database import Binding, Database

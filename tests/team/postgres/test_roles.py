@@ -9,7 +9,7 @@ from memory_mcp.base.errors import ConfigError
 from memory_mcp.cli.checks.base import Check, Look
 from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp_team.postgres import checks as database
+from memory_mcp_team.commands import check_database
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.migrations import read_role, require_bound_role
 from tests.postgres import ROLE, Cluster
@@ -26,7 +26,7 @@ def unbound(request: pytest.FixtureRequest, cluster: Cluster) -> str:
 
 def looked(url: str, tmp_path: Path) -> Check:
     settings = replace(Settings(), storage=StorageSettings(engine="postgres", url=url, tenant="acme", space="team"))
-    [found] = database.checks(Look("", tmp_path, settings, {}, tmp_path))
+    [found] = check_database(Look("", tmp_path, settings, {}, tmp_path))
     return found
 
 

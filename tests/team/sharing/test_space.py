@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
+from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.capture.log import EventLog
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp_team.errors import PermissionDenied
 from memory_mcp_team.sharing.space import SpaceMember, describe_permissions, read_changes, receive_batch
 from memory_mcp_team.sharing.wire import events_to_json
 from tests.factories import draft

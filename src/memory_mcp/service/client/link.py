@@ -164,8 +164,8 @@ def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = STAR
     Returns the connection, of `kind` "mcp" or "rpc". Raises OSError or ValueError when no hello comes back.
     """
     line = Line(sock)
-    # What tells the caller's project; everything else of its environment stays with it.
-    environ = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
+    # What tells the caller's project, and keys for a command; everything else of its environment stays with it.
+    environ = {k: os.environ[k] for k in paths.ASKED if k in os.environ} | paths.key_variables(os.environ)
     if daemon.project:
         environ.setdefault(paths.PROJECT, daemon.project)
     sock.settimeout(max(patience, _POLL))
