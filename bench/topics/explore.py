@@ -55,8 +55,8 @@ def explored(data: Path, folder: Path, half: str) -> str:
     for name in sorted(messages):
         of_store = [row for row in questions if name in (row["corpus"], row["source"])]
         with stores.opened(name, 2, {"topics.enabled": True}) as app:
-            if not app.topics().status().usable:
-                app.topics().rebuild_graph()
+            if not app.topics.status().usable:
+                app.topics.rebuild_graph()
             for row in of_store:
                 _by_topics(app, row, scores[row["source"]])
         with stores.opened(name, 2, {}) as app:
@@ -78,7 +78,7 @@ def _by_topics(app: App, row: Mapping[str, Any], into: Scores) -> None:
 
 def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Names of the first ten topics, and two statements of each, as topics_by_query shows them."""
-    layer = app.topics()
+    layer = app.topics
     graph = layer.graph()
     moment = dt.datetime.fromisoformat(row["as_of"]).replace(tzinfo=dt.UTC)
     as_of = int(moment.timestamp() * 1000)

@@ -13,7 +13,7 @@ from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.capture.sources import all_importers, make_capture, make_follower, make_importer
 from memory_mcp.config import Settings, config_path
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.search.layers.base import Layer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.base import Layer, LayerName, Query
 from memory_mcp.upkeep.archive.keeper import BackupKeeper
 from memory_mcp.upkeep.archive.syncing import make_syncer
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from memory_mcp.capture.watch import DirectoryWatch
     from memory_mcp.importers.base import Importer, ImportReport
     from memory_mcp.indexes.accelerators import Accelerators
-    from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.copy_reader import CopyReader
-    from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
+    from memory_mcp.search.layers.agentic.navigate import AgenticLayer
     from memory_mcp.search.layers.hybrid import HybridLayer
-    from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
+    from memory_mcp.search.layers.teleport import TeleportLayer
     from memory_mcp.search.layers.topics import TopicsLayer
     from memory_mcp.search.policy.engine import Answer
     from memory_mcp.search.policy.explain import WhyNot
@@ -98,7 +97,6 @@ class App:
         from memory_mcp.capture.log import EventLog
         from memory_mcp.capture.pipeline import Pipeline
         from memory_mcp.capture.running import RunningSessions
-        from memory_mcp.search.layers.agentic.navigate import AgenticLayer
         from memory_mcp.search.policy.engine import Engine
         from memory_mcp.storage.registry import get_engine
         from memory_mcp.tree.summarize.registry import SUMMARIZERS
@@ -117,7 +115,7 @@ class App:
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
         self.shown, self.accelerators = self._copy_reader(), self._accelerators(directory)
-        self.agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
+        self.agentic, self.teleports, self.hybrid, self.topics = self._make_layers()
         self.engine = Engine(self.engine_parts())
         self._watch = self._watch_spool(directory) if callbacks.watches_spool else None
         self.scheduler = self._scheduler(directory)
@@ -222,15 +220,27 @@ class App:
         last_seq = self.storage.events.last_seq
         return CopyReader(lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, last_seq)
 
+    def _make_layers(self) -> "tuple[AgenticLayer, dict[LayerName, TeleportLayer], HybridLayer, TopicsLayer]":
+        """Return the layers; where an index is off or broken, their status tells why."""
+        from memory_mcp.search.layers.agentic.navigate import AgenticLayer
+        from memory_mcp.search.layers.hybrid import HybridLayer
+        from memory_mcp.search.layers.teleport import TeleportLayer
+        from memory_mcp.search.layers.topics import TopicsLayer
+
+        parts = (self.accelerators, self.storage, self.tree, self.shown)
+        bm25, vector = (TeleportLayer(name, *parts) for name in (LayerName.BM25, LayerName.VECTOR))
+        topics = TopicsLayer(*parts, self.clock, has_hybrid=self.settings.server.profile == "full")
+        agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
+        return agentic, {LayerName.BM25: bm25, LayerName.VECTOR: vector}, HybridLayer(bm25, vector), topics
+
     def engine_parts(self) -> "EngineParts":
-        """Return what a policy engine is made of, with new layers."""
+        """Return what the policy engine is made of."""
         from memory_mcp.search.layers.agentic.scan import Scan
         from memory_mcp.search.layers.agentic.words import TreeWords
         from memory_mcp.search.layers.successor import Successors
         from memory_mcp.search.policy.search import EngineParts
 
-        teleports = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
-        layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
+        layers: list[Layer] = [self.agentic, *self.teleports.values(), self.hybrid, self.topics]
         return EngineParts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
@@ -244,48 +254,6 @@ class App:
             usage_of=self.storage.usage.get_usage,
             successors=Successors(self.storage),
         )
-
-    def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Return a new layer 3 or 4; its status tells errors."""
-        from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
-
-        off = self.accelerators.disabling_settings(name.value)
-        enabled = " and ".join(f"{key} = true" for key in off)
-        reason = f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index"
-        switch = MissingIndex(not off, reason, enabled)
-
-        def searcher() -> "Searcher | MissingIndex":
-            open_searcher = self.accelerators.find_searcher(name.value)
-            reason = self.accelerators.reasons.get(name.value)
-            return open_searcher or (MissingIndex(True, reason) if reason else switch)
-
-        siblings = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
-        return TeleportLayer(
-            name, searcher, self.storage, self.tree, self.shown, lambda: [self.teleport(other).status() for other in siblings]
-        )
-
-    def hybrid(self) -> "HybridLayer":
-        """Return a new layer that searches layers 3 and 4 together."""
-        from memory_mcp.search.layers.hybrid import HybridLayer
-
-        return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
-
-    def topics(self) -> "TopicsLayer":
-        """Return a new layer 5 (topics); its status tells errors."""
-        from memory_mcp.search.layers.teleport import MissingIndex
-        from memory_mcp.search.layers.topics import TopicsLayer
-
-        none = MissingIndex(*self.accelerators.explain_no_topics())
-        names = (LayerName.BM25, LayerName.VECTOR)
-
-        def others() -> list[LayerStatus]:
-            hybrid_status = [self.hybrid().status()] if self.settings.server.profile == "full" else []
-            return [*(self.teleport(name).status() for name in names), *hybrid_status]
-
-        def keeper() -> "TopicKeeper | MissingIndex":
-            return self.accelerators.find_topic_keeper() or none
-
-        return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
 
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "WriteRequest | None" = None

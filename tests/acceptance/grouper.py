@@ -24,8 +24,8 @@ def main(directory: str, count: int, times: int) -> None:
     app.write(themed(count, start=there), "test")
     app.derivation.run()
     for _ in range(times):
-        app.topics().rebuild_graph()
-        layer = app.topics()
+        app.topics.rebuild_graph()
+        layer = app.topics
         for topic in layer.read_graph().list_topics(layer.read_view(None), 100)[0]:
             sys.stdout.write(f"{topic.topic_id}\n")
         sys.stdout.flush()

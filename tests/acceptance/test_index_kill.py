@@ -55,7 +55,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
         assert keeper.status().health in (Health.HEALTHY, Health.BUILDING), keeper.status().reason
         if keeper.status().ready:
             nothing_left(home)
-            layer = app.teleport(LayerName.BM25)
+            layer = app.teleports[LayerName.BM25]
             for number in list(acknowledged.values())[-3:]:
                 assert layer.teleport(IndexQuery(f"remark{number}", Filters(), 5)).hits, "acknowledged and not found"
         app.derivation.run()

@@ -220,7 +220,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app.write(said(), "test")
     app.derivation.run()
     app.accelerators.catch_up()
-    app.topics().rebuild_graph()
+    app.topics.rebuild_graph()
     app.close()
     return directory
 

@@ -53,7 +53,7 @@ def partition(graph: TopicGraph) -> set[frozenset[str]]:
 
 def lead_on(app: App, ids: list[str]) -> None:
     """Every topic that was ever told is there, or leads to one that is."""
-    layer = app.topics()
+    layer = app.topics
     graph, known = layer.read_graph(), {topic.topic_id: topic for topic in app.storage.topics.list_topics()}
     shown = graph.topics.indices.keys() | graph.areas.indices.keys()
     for one in ids:
@@ -72,8 +72,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> set[frozenset[str]]
     app = opened(tmp_path_factory.mktemp("undisturbed") / "data")
     app.write(themed(FIRST + MORE), "test")
     app.derivation.run()
-    app.topics().rebuild_graph()
-    found = partition(app.topics().read_graph())
+    app.topics.rebuild_graph()
+    found = partition(app.topics.read_graph())
     app.close()
     return found
 

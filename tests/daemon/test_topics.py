@@ -34,7 +34,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app.write(themed(), "test")
     app.derivation.run()
     app.accelerators.catch_up()
-    app.topics().rebuild_graph()
+    app.topics.rebuild_graph()
     app.close()
     return directory
 

@@ -18,7 +18,8 @@ from memory_mcp.base.clock import Clock
 from memory_mcp.base.text import query_terms
 from memory_mcp.config import Settings
 from memory_mcp.indexes import units as units_of_store
-from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visibility
+from memory_mcp.indexes.accelerators import Accelerators
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Searcher, Visibility
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25Kind
 from memory_mcp.indexes.bm25.search import search_documents
@@ -362,6 +363,11 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (flip, truncate, halve, extend, de
 def files_of(directory: Path) -> list[Path]:
     """Every file below a folder that an index is read from, in order."""
     return sorted(p for p in iter_files(directory) if p.name != "stamps")
+
+
+def serving(searcher: Searcher) -> Accelerators:
+    """Accelerators with this index alone."""
+    return cast(Accelerators, SimpleNamespace(find_searcher=lambda _: searcher))
 
 
 def shown_of(keeper: Keeper, storage: Storage) -> CopyReader:

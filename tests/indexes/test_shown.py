@@ -27,7 +27,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events
 from memory_mcp.storage.duckdb.connection import Connection
 from tests.factories import draft
-from tests.indexes.helpers import keeper_of, merged, shown_of
+from tests.indexes.helpers import keeper_of, merged, serving, shown_of
 
 
 def all_nodes(storage: Storage) -> list[NodeId]:
@@ -118,7 +118,7 @@ def test_words_that_are_not_those_of_the_grip_are_not_shown(keeper: Keeper) -> N
 
 
 def test_a_jump_reads_nothing_by_id(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage))
+    layer = TeleportLayer(LayerName.BM25, serving(Bm25Index(keeper)), kept.storage, kept.tree, shown_of(keeper, kept.storage))
     layer.teleport(IndexQuery("first", Filters(), 1))  # reads which statements were superseded
     with statements(monkeypatch) as seen:
         assert len(layer.teleport(IndexQuery("ticket cause", Filters(), 20)).hits) > 5

@@ -33,7 +33,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """Filled and grouped once; for tests that only read, or take back what they write."""
     made = topics.opened(tmp_path_factory.mktemp("topics") / "data")
     told = Door(made, "auto").ok("rebuild_index", index_type="topics")
-    held = made.topics().describe_status().topic_count
+    held = made.topics.describe_status().topic_count
     assert (told["documents_indexed"], told["message"]) == (72, f"{held} topics were found in 72 segments")
     yield made
     made.close()
@@ -41,7 +41,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 def shared(app: App) -> str:
     """The topic that both projects talk about, in words that neither shares with the other."""
-    found = app.topics().read_graph().best_topics(app.topics().read_view(SHOP), "kingfisher", 10)
+    found = app.topics.read_graph().best_topics(app.topics.read_view(SHOP), "kingfisher", 10)
     return str(found[0].topic_id)
 
 

@@ -47,7 +47,7 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = opened(place, "false")
     app.write(themed(), "test")
     app.derivation.run()
-    app.topics().rebuild_graph()
+    app.topics.rebuild_graph()
     app.close()
     return place
 
@@ -84,7 +84,7 @@ def run(app: App) -> JobReport:
 
 def labels(app: App, project: str | None) -> dict[str, tuple[str, str]]:
     """Labels of a scope's areas, and who gave them; of the material each is one topic, which is not asked about by itself."""
-    found, _ = app.topics().read_graph().list_topics(app.topics().read_view(project), limit=100)
+    found, _ = app.topics.read_graph().list_topics(app.topics.read_view(project), limit=100)
     return {topic.topic_id: (topic.label, topic.labelled_by) for topic in found}
 
 
@@ -123,15 +123,13 @@ def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a
     assert order == list(before[None])
     assert {(row.model, row.tokens_in, row.outcome, row.reason) for row in rows(app)} == {("small", USED[0], Outcome.OK, "")}
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
-    labeller, graph = app.accelerators.create_labeller(), app.topics().read_graph()
+    labeller, graph = app.accelerators.create_labeller(), app.topics.read_graph()
     assert labeller is not None
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
     [names] = [names for names in graph.names if names.topic_id == shared]
     own = {p: names.by_project[p] for p in (SHOP, BILLING)}
     told = {p: next(d for d in asked_for(script) if f"Keywords: {', '.join(own[p].keywords)}\n" in d) for p in own}
-    segments = app.storage.toc.get_nodes(
-        [link.node_id for link in graph.list_links(shared, app.topics().read_view(None), 100)[0]]
-    )
+    segments = app.storage.toc.get_nodes([link.node_id for link in graph.list_links(shared, app.topics.read_view(None), 100)[0]])
     for project, data in told.items():
         others = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects != (project,)}
         ours = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects == (project,)}
@@ -171,7 +169,7 @@ def test_a_label_made_for_all_is_not_seen_in_one_project(app: App) -> None:
 def test_what_an_agent_called_a_topic_is_left_alone(app: App) -> None:
     topic = next(iter(labels(app, SHOP)))
     for project in (None, SHOP):
-        app.topics().label_topic(topic, "What I call it", project, AGENT)
+        app.topics.label_topic(topic, "What I call it", project, AGENT)
     run(app)
     assert labels(app, None)[topic] == labels(app, SHOP)[topic] == ("What I call it", AGENT)
     assert topic not in {row.node_id for row in rows(app)}
@@ -181,7 +179,7 @@ def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, scri
     topic = next(iter(labels(app, None)))
 
     def late(asked: Asked) -> str:
-        app.topics().label_topic(topic, "Mine", None, AGENT)
+        app.topics.label_topic(topic, "Mine", None, AGENT)
         return labelled(label_of(asked.data))
 
     script.steps.append(late)
@@ -273,11 +271,11 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     app.derivation.run()
     assert labels(app, None) == named
     assert due(app) == []
-    app.topics().rebuild_graph()
+    app.topics.rebuild_graph()
     assert {t: by for t, (_, by) in labels(app, None).items()} == dict.fromkeys(before, "llm:small")
     run(app)
     assert len(asked_for(script)) == asked
-    keeper = app.topics().keeper
+    keeper = app.topics.keeper
     graph = keeper.get_graph()
     topic = next(iter(named))
     place = next(n for n, names in enumerate(graph.names) if names.topic_id == topic)
@@ -296,7 +294,7 @@ def test_labels_outlive_a_restart_and_a_regrouping(place: Path, script: Script) 
     first.close()
     second = opened(place, script.command)
     assert {project: labels(second, project) for project in named} == named
-    second.topics().rebuild_graph()
+    second.topics.rebuild_graph()
     assert {project: labels(second, project) for project in named} == named
     assert run(second).counts["ok"] == 0
     second.close()

@@ -18,7 +18,7 @@ from memory_mcp.search.layers.agentic import search
 from memory_mcp.search.layers.agentic.match import FIELDS, SearchField, match_node
 from memory_mcp.search.layers.agentic.read import SegmentReader
 from memory_mcp.search.layers.agentic.search import NodeResult, fit_results
-from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
+from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.storage.values import Build
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
@@ -552,8 +552,8 @@ def test_an_empty_memory_answers_with_nothing_by_a_layer_that_declares_its_contr
     answer = ask(app, "anything at all")
     assert (answer.hits, answer.path) == ((), ())
     assert app.agentic.status().usable
-    assert app.agentic.contract == CONTRACTS[LayerName.AGENTIC]
-    assert (app.agentic.contract.failure_mode, app.agentic.contract.safe_fallback) == ("Timeout", "Return partial")
+    contract = CONTRACTS[app.agentic.name]
+    assert (contract.failure_mode, contract.safe_fallback) == ("Timeout", "Return partial")
 
 
 ODD = ('"', "a AND (b OR", "*", "日本語", "🚀 ticket", "x" * 5000, "ticket\x00", "\u202e ticket", "c++", "../../etc/passwd")

@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from memory_mcp.indexes.base import IndexQuery
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import SINCE, Budget, StopConditions, leave_out
-from memory_mcp.search.layers.teleport import FoundHits, as_layer
+from memory_mcp.search.layers.teleport import FoundHits, MessageLayer
 from tests.fakes import FakeClock
 from tests.policy.hits import hit
 from tests.requirements import requirement
@@ -31,8 +32,12 @@ def test_a_layer_shows_what_an_earlier_one_visited_wherever_it_ranks_it_though_n
 
     def ranked(names: str) -> list[str]:
         """Search with a layer that ranks these, and return what it shows."""
-        found = FoundHits(tuple(map(hit, names)), len(names), 0.0)
-        return [one.quote for one in as_layer(Query("queue"), spent, lambda _: found).hits]
+
+        class Ranks(MessageLayer):
+            def search_messages(self, query: IndexQuery) -> FoundHits:
+                return FoundHits(tuple(map(hit, names)), len(names), 0.0)
+
+        return [one.quote for one in Ranks().search(Query("queue"), spent).hits]
 
     assert ranked("abc") == ["a", "b", "c"]
     assert ranked("cdaeb") == ["c", "a", "b"]

@@ -38,7 +38,7 @@ def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
 
 def first(app: App, layer: LayerName, text: str) -> Hit:
     budget = Budget(StopConditions(), app.clock)
-    asked = app.agentic if layer is LayerName.AGENTIC else app.teleport(layer)
+    asked = app.agentic if layer is LayerName.AGENTIC else app.teleports[layer]
     return asked.search(Query(text), budget).hits[0]
 
 

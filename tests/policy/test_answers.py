@@ -156,7 +156,7 @@ def test_a_role_is_what_a_jump_finds_alone_filed_or_not(own: App, derived: bool)
     if derived:
         own.derivation.run()
     own.accelerators.catch_up()
-    layer, budget = own.teleport(LayerName.BM25), Budget(StopConditions(), own.clock)
+    layer, budget = own.teleports[LayerName.BM25], Budget(StopConditions(), own.clock)
 
     def sessions(role: str) -> set[str]:
         return {h.session_id for h in layer.search(Query("zirconium gateway", role=role, limit=3), budget).hits}

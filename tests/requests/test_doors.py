@@ -407,7 +407,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made.write([d for day in days for d in a_day_of_drafts(f"2026-{day}")], "jsonl")
     made.derivation.run()
     made.accelerators.catch_up()
-    made.topics().rebuild_graph()
+    made.topics.rebuild_graph()
     yield made
     made.close()
 
@@ -455,7 +455,7 @@ def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def topic_of(app: App, project: str = SHOP) -> str:
     """Return the topic that a project talks about most."""
-    return str(app.topics().read_graph().list_topics(app.topics().read_view(project), 1, areas=False)[0][0].topic_id)
+    return str(app.topics.read_graph().list_topics(app.topics.read_view(project), 1, areas=False)[0][0].topic_id)
 
 
 def segment_id_of(app: App, grip: str) -> str:

@@ -21,7 +21,7 @@ NOBODY = Caller()
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made = topics.opened(tmp_path_factory.mktemp("map") / "data")
-    made.topics().rebuild_graph()
+    made.topics.rebuild_graph()
     yield made
     made.close()
 

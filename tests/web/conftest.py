@@ -127,7 +127,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=helpers.ONLY_BM25))
     fill(app)
     app.accelerators.catch_up()
-    app.topics().rebuild_graph()
+    app.topics.rebuild_graph()
     app.close()
     return directory
 

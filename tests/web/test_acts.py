@@ -175,7 +175,7 @@ def test_a_script_gets_what_was_done_as_json(memory: Served, visitor: Visitor) -
 
 
 def test_a_topic_is_renamed_and_pinned_from_its_page(memory: Served, visitor: Visitor) -> None:
-    memory.door.app.topics().rebuild_graph()
+    memory.door.app.topics.rebuild_graph()
     topic = memory.ask(TopTopics(fine=True, scope="all"))["topics"][0]
     page = visitor.page(f"topics/{topic['topic_id']}")
     [form] = forms(page, "label")

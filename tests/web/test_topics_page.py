@@ -27,7 +27,7 @@ HOSTILE = 'odd"><script>alert(1)</script>'
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
     """Twelve weeks of two projects with the topics in them, looked at through a visit."""
     with visited(tmp_path_factory.mktemp("topics") / "data", *topics.sessions()) as (door, visitor):
-        door.app.topics().rebuild_graph()
+        door.app.topics.rebuild_graph()
         yield door, visitor
 
 
@@ -142,6 +142,6 @@ def test_where_there_are_no_topics_the_page_says_why_and_what_happens_next(tmp_p
         assert live is not None
         door.app.write(topics.sessions(), "jsonl")
         door.app.derivation.run()
-        door.app.topics().rebuild_graph()
+        door.app.topics.rebuild_graph()
         part = visitor.send("GET", html.unescape(live[1]), X_Part="1", X_Live="1").text
         assert len(listed(part)) >= 5

@@ -155,7 +155,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
     Raises InvalidQuery for a caller bound to one project.
     """
     caller.refuse_all(app, "the state of an index")
-    bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
+    bm25, vector = app.teleports[LayerName.BM25].status(), app.teleports[LayerName.VECTOR].status()
     parts = [
         f"BM25: {_health(bm25, 'healthy')}",
         f"vector: {_health(vector, _healthy(app) if vector.usable else '')}",
@@ -179,7 +179,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     remark on the model. Raises InvalidQuery for a caller bound to one project.
     """
     caller.refuse_all(app, "the state of an index")
-    status = app.teleport(LayerName.VECTOR).status()
+    status = app.teleports[LayerName.VECTOR].status()
     index_status = app.accelerators.index_statuses().get(IndexName.VECTOR)
     detail = _detail(app, index_status) if index_status else IndexDetail()
     return VectorStatus(
@@ -197,7 +197,7 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
     Raises InvalidQuery for a caller bound to one project.
     """
     caller.refuse_all(app, "the state of an index")
-    graph_status = app.topics().describe_status()
+    graph_status = app.topics.describe_status()
     return copied(
         TopicGraphStatus,
         graph_status,
@@ -217,8 +217,8 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
     caller.refuse_all(app, "an index")
     name = _find_index_name(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
-        grouped = app.topics().rebuild_graph()
-        message = f"{app.topics().describe_status().topic_count:,} topics were found in {grouped.documents:,} segments"
+        grouped = app.topics.rebuild_graph()
+        message = f"{app.topics.describe_status().topic_count:,} topics were found in {grouped.documents:,} segments"
         return RebuiltIndex(success=True, documents_indexed=grouped.documents, duration_ms=grouped.duration_ms, message=message)
     built = app.accelerators.rebuild(name)
     message = f"the {name} index holds {built.documents:,} documents"

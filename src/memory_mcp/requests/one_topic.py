@@ -227,7 +227,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     if len(label) > MAX_LABEL:
         raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
-    topic = app.topics().label_topic(opened.topic.topic_id, label, opened.scoped.project, AGENT)
+    topic = app.topics.label_topic(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
         app.storage.audit.record_entry(AuditEntry("label", app.clock.now_ms(), app.gate.clean_name(request.by), topic.topic_id))
     return Labelled(
@@ -250,7 +250,7 @@ class _Opened:
         """
         self.scoped = scoped
         requested_id = parse_topic_id(topic_id)
-        self.read_graph, self.read_view = app.topics().read_graph(), app.topics().read_view(scoped.project)
+        self.read_graph, self.read_view = app.topics.read_graph(), app.topics.read_view(scoped.project)
         self.topic = self.read_graph.get_topic(requested_id, self.read_view)
         now = self.topic.topic_id
         self.notices = [] if now == requested_id else [f"{requested_id} was merged into {now}, which is shown"]

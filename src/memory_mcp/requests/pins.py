@@ -38,7 +38,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     if request.id.startswith("topic:"):
         # A topic is pinned in all scopes.
         earlier_pins = app.storage.toc.list_pins()
-        topic = app.topics().pin_topic(parse_topic_id(request.id), request.on, caller.bound(app), by)
+        topic = app.topics.pin_topic(parse_topic_id(request.id), request.on, caller.bound(app), by)
         _record(app, topic.topic_id, request.on, by, topic.topic_id in earlier_pins)
         return Pinned(id=topic.topic_id, pinned=request.on)
     if request.id.startswith("grip:"):

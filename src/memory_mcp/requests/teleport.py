@@ -134,13 +134,13 @@ def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
     limit = RESULTS.check(request.limit)
     query = IndexQuery(words(request.query), filters, limit, keywords=keyword_list(request.keywords))
     if isinstance(request, HybridSearch):
-        return app.hybrid().teleport(query)
+        return app.hybrid.teleport(query)
     if isinstance(request, VectorTeleport):
         least = request.min_similarity
         if not 0 <= least <= 1:
             raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
-        return app.teleport(LayerName.VECTOR).teleport(replace(query, min_score=least))
-    return app.teleport(LayerName.BM25).teleport(query)
+        return app.teleports[LayerName.VECTOR].teleport(replace(query, min_score=least))
+    return app.teleports[LayerName.BM25].teleport(query)
 
 
 def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:

@@ -72,7 +72,7 @@ def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
     scoped = scope_of(app, request.project, request.scope, caller)
     question = ("get_topic_map", scoped.words)
     offset = offset_of(request.cursor, *question)
-    graph, view = app.topics().read_graph(), app.topics().read_view(scoped.project)
+    graph, view = app.topics.read_graph(), app.topics.read_view(scoped.project)
     topics, total = graph.list_topics(view, limit, offset, areas=False)
     areas, relations = _relations(graph, view, topics)
     return TopicMap(

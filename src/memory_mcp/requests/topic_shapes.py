@@ -198,7 +198,7 @@ def related_of(one: Related) -> RelatedTopic:
 
 def renewal(app: App) -> list[str]:
     """Return a notice that topics are being renewed; none if they are not."""
-    status = app.topics().describe_status()
+    status = app.topics.describe_status()
     return [f"topics are {status.message}"] if status.is_renewed else []
 
 

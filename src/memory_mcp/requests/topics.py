@@ -91,7 +91,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     query, limit = words(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
-    graph, view = app.topics().read_graph(), app.topics().read_view(scoped.project)
+    graph, view = app.topics.read_graph(), app.topics.read_view(scoped.project)
     topics, total = graph.find_fitting(view, query, limit, topic_subject(query))
     segments, (nodes, related_limit, _) = Segments(app, scoped, query), _STEPS[0]
     candidates = []
@@ -120,8 +120,8 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     window = times_of(app).window(request.since, request.until)
     question = ("get_top_topics", str(request.fine), request.since, request.until, request.agent, scoped.words)
     offset = offset_of(request.cursor, *question)
-    graph = app.topics().read_graph()
-    view = replace(app.topics().read_view(scoped.project), agent=request.agent or None, window=window)
+    graph = app.topics.read_graph()
+    view = replace(app.topics.read_view(scoped.project), agent=request.agent or None, window=window)
     topics, total = graph.list_topics(view, limit, offset, areas=not request.fine)
     infos = (replace(info_of(app, t), events=t.events, weeks=graph.weekly_mentions(t.topic_id, view, WEEKS)) for t in topics)
     page = fitting(app, infos, 0)

@@ -61,9 +61,9 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
         return [i for i in node_ids if i.startswith(typed)]
     if name == "topic_id":
         # Areas, then topics, by importance; a word of a label completes to the topic's id.
-        if not app.topics().status().usable:
+        if not app.topics.status().usable:
             return []
-        graph, view = app.topics().read_graph(), app.topics().read_view(project)
+        graph, view = app.topics.read_graph(), app.topics.read_view(project)
         topics = [*graph.list_topics(view, _TOPICS)[0], *graph.list_topics(view, _TOPICS, areas=False)[0]]
         return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]
     if name == "session_id":

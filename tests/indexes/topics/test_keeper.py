@@ -197,8 +197,8 @@ def test_the_folder_deleted_the_same_ids_labels_pins_and_history_come_back(memor
     graph = keeper.get_graph()
     before, told = links(graph), {t: graph.topic_history(t) for t in ids(graph)}
     named = min(before)
-    memory.topics().label_topic(named, "What we sell", None, "agent")
-    memory.topics().pin_topic(named, True, None, "agent")
+    memory.topics.label_topic(named, "What we sell", None, "agent")
+    memory.topics.pin_topic(named, True, None, "agent")
     memory.close()
     shutil.rmtree(keeper.folder.directory)
     again = over(memory.settings.storage.directory)
@@ -454,9 +454,9 @@ def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper
     graph = keeper.get_graph()
     named = next(t for t in sorted(ids(graph)) if {theme_of(memory, NodeId(n)) for n in links(graph)[t]} == {"login"})
     pinned = next(t for t in sorted(ids(graph)) if t != named)
-    memory.topics().label_topic(named, "Ours", None, "agent")
-    memory.topics().label_topic(named, "The shop's", SHOP, "agent")
-    memory.topics().pin_topic(pinned, True, None, "agent")
+    memory.topics.label_topic(named, "Ours", None, "agent")
+    memory.topics.label_topic(named, "The shop's", SHOP, "agent")
+    memory.topics.pin_topic(pinned, True, None, "agent")
     said(memory, themed(12, start=72))
     keeper.rebuild()
     memory.close()
@@ -466,8 +466,8 @@ def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper
     assert {p: t.label for p, t in told.items() if t.labelled_by} == {None: "Ours", SHOP: "The shop's"}
     assert told[BILLING].label not in ("", "Ours", "The shop's"), "a label of those who see all is no word of one project"
     assert graph.get_topic(pinned, VIEW).pinned
-    again.topics().label_topic(named, "", None, "agent")
-    again.topics().pin_topic(pinned, False, None, "agent")
+    again.topics.label_topic(named, "", None, "agent")
+    again.topics.pin_topic(pinned, False, None, "agent")
     graph = topics_of(again).get_graph()
     assert graph.get_topic(named, VIEW).labelled_by == ""
     assert not graph.get_topic(pinned, VIEW).pinned
@@ -488,7 +488,7 @@ def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(d
     assert len(told) == 1
     assert (graph.pruned_count, graph.topic_count, keeper.status().pruned) == (5, 1, 5)
     pinned = min(everything - told)
-    app.topics().pin_topic(pinned, True, None, "agent")
+    app.topics.pin_topic(pinned, True, None, "agent")
     assert {t.topic_id for t in keeper.get_graph().list_topics(VIEW, 100, areas=False)[0]} == told | {pinned}
     assert segments < set(app.storage.toc.list_ids(TocLevel.SEGMENT))
     assert {t for t in everything if keeper.get_graph().list_links(t, VIEW, 1)[0]} == everything, "by its id it is there"

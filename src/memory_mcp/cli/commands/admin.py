@@ -281,9 +281,9 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 def _rebuild(app: "App", name: str) -> dict[str, Any]:
     if name == _TOPICS:
         with render.Progress("grouping topics"):
-            grouped = app.topics().rebuild_graph()
+            grouped = app.topics.rebuild_graph()
         report = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
-        return {**report, "topics": app.topics().describe_status().topic_count}
+        return {**report, "topics": app.topics.describe_status().topic_count}
     rows = app.storage.get_stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)

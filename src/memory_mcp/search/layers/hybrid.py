@@ -7,22 +7,20 @@ from dataclasses import replace
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import IndexQuery
-from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
-from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.base import LayerName, LayerStatus
 from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING, fuse_matches, fuse_pending
-from memory_mcp.search.layers.teleport import DEPTH, FoundDocuments, FoundHits, TeleportLayer, as_layer, search_sides
+from memory_mcp.search.layers.teleport import DEPTH, FoundDocuments, FoundHits, MessageLayer, TeleportLayer, search_sides
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
 _DEPTH = 100
 
 
-class HybridLayer:
+class HybridLayer(MessageLayer):
     """The keyword and the vector layer fused; a `Layer`."""
 
     name = LayerName.HYBRID
 
     def __init__(self, bm25: TeleportLayer, vector: TeleportLayer) -> None:
-        self.contract = CONTRACTS[self.name]
         self._bm25 = bm25
         self._vector = vector
 
@@ -91,13 +89,6 @@ class HybridLayer:
             took = (time.perf_counter() - began) * 1000
         notices = (*teleported.notices, *_partial_notices(missing))
         return replace(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
-
-    def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages for one call.
-
-        Raises LayerUnavailable if neither side can answer.
-        """
-        return as_layer(query, budget, self.search_messages)
 
 
 def _partial_notices(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:

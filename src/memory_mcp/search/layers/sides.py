@@ -1,16 +1,18 @@
-"""What each index returns for the messages of a query, the candidates of all of them, and these as matches."""
+"""What each index returns for the messages of a query, what it lacks, the candidates of all, and these as matches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Match, PendingMatch
+from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
 from memory_mcp.indexes.files import Array
+from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.search.layers.base import LayerName
 from memory_mcp.search.layers.score import join_sides
+from memory_mcp.tree.toc.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,29 @@ def matches_of(candidates: Candidates, score: Array) -> list[Match]:
         )
         for hi, lo, node_hi, node_lo, unit, start, asks, raw, words, meaning, value in rows
     ]
+
+
+def find_cut(tree: Tree, cutoffs: Mapping[str, int]) -> tuple[int, str]:
+    """Return the time before which an index leaves out segments, and a remark.
+
+    `cutoffs` are its own, UTC milliseconds.
+    """
+    cut = cutoffs.get(TocLevel.SEGMENT, 0)
+    before_ms = tree.count_before(cut, None)
+    if not before_ms:
+        return 0, ""
+    share = before_ms / tree.tally().segments
+    return cut, f"leaves out {share:.1%} of all segments, those before {tree.calendar.day_of(cut)}"
+
+
+def describe_gap(tree: Tree, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
+    """Return a notice of what a search with these filters lacks."""
+    if filters.level is not None:
+        cut = cutoffs.get(filters.level, 0)
+    else:
+        cut = max(cutoffs.values(), default=0) if filters.wants_nodes else cutoffs.get(TocLevel.SEGMENT, 0)
+    since = 0 if filters.window is None else max(filters.window.start_ms, 0)
+    until = cut if filters.window is None else min(cut, filters.window.end_ms)
+    if since >= until or tree.count_before(until, filters.project) <= tree.count_before(since, filters.project):
+        return []
+    return [f"partial: the index leaves out what ended before {tree.calendar.day_of(cut)}"]

@@ -5,9 +5,10 @@ Events that are not indexed yet are searched next to the index, so that everythi
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,17 +25,18 @@ from memory_mcp.indexes.keywords import keyword_terms
 from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId
-from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, ground_replies, keyword_boost, rank_candidates
-from memory_mcp.search.layers.showing import Coverage, HitReader, turns_of
-from memory_mcp.search.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
+from memory_mcp.search.layers.showing import HitReader, turns_of
+from memory_mcp.search.layers.sides import Side, Sides, candidates_of, describe_gap, find_cut, matches_of, pending_events
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
 
-#: A search of one or both indexes for messages.
-Jump = Callable[[IndexQuery], "FoundHits"]
+if TYPE_CHECKING:  # it opens engines
+    from memory_mcp.indexes.accelerators import Accelerators
+
 #: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
 #: Types of events without words of their own.
@@ -51,8 +53,8 @@ BROUGHT = 500
 _LOADING = 2.0
 #: Literal beginnings of the error messages of layers that are off.
 NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
-#: The tools that search by one layer, best first.
-TOOLS = {LayerName.HYBRID: "hybrid_search", LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
+#: The tools that search by one index, best first.
+TOOLS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
 #: The tool that needs only the tree.
 _ALWAYS = "search_children"
 _SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
@@ -85,68 +87,61 @@ class FoundHits:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MissingIndex:
-    """Why a layer has no index, and the settings that enable it."""
+class MessageLayer:
+    """A layer that answers with the messages of one index or both."""
 
-    enabled: bool
-    reason: str = ""
-    enable_with: str = ""
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """Return the best messages for one call, a node each hit.
 
-    def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index."""
-        return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
+        No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node bound has no
+        room for are left out; those visited before cost nothing. Raises LayerUnavailable when it cannot answer.
+        """
+        if query.window is not None and not terms(query.text):
+            return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
+        if not budget.count_call():
+            return LayerAnswer((), window=query.window)
+        scope = (query.window, query.project, query.agent, query.speaker, None, query.role, name_excluded(query.excluded))
+        filters = Filters(DocType.GRIP, None, *scope)
+        found = self.search_messages(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
+        hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
+        return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)
 
-    def error(self, message: str, other_statuses: Sequence[LayerStatus]) -> LayerUnavailable:
-        """Return the error, with the tool of `other_statuses` to use instead."""
-        how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
-        return LayerUnavailable(message, f"{how}; use {best_tool(other_statuses)} meanwhile.", self.reason)
+    def search_messages(self, query: IndexQuery) -> FoundHits:
+        """Return the best messages, at most `query.limit`.
+
+        Raises LayerUnavailable when no index can answer.
+        """
+        raise NotImplementedError
 
 
-class TeleportLayer:
+class TeleportLayer(MessageLayer):
     """Searches one index by words or by meaning."""
 
-    def __init__(
-        self,
-        name: LayerName,
-        searcher: "Callable[[], Searcher | MissingIndex]",
-        storage: Storage,
-        tree: Tree,
-        copies: CopyReader,
-        other_statuses: Callable[[], Sequence[LayerStatus]] = tuple,
-    ) -> None:
-        """Create the keyword or the vector layer.
-
-        `searcher` returns the index, or why there is none, and is called on every use.
-        """
+    def __init__(self, name: LayerName, indexes: "Accelerators", storage: Storage, tree: Tree, copies: CopyReader) -> None:
         self.name = name
-        self._others = other_statuses
-        self.contract = CONTRACTS[name]
-        #: Called on every use, so that nothing is loaded before it is needed.
-        self._find = searcher
+        self._indexes = indexes
         self._storage = storage
         self._tree = tree
         self._showing = HitReader(storage, tree, copies)
-        self._coverage = Coverage(tree)
 
     def status(self) -> LayerStatus:
         """Return why there is no index, or its health and size."""
-        searcher = self._find()
-        if isinstance(searcher, MissingIndex):
-            return searcher.status(self.name)
+        searcher = self._indexes.find_searcher(self.name)
+        if searcher is None:
+            return explain_missing(self.name, self._indexes)
         status = searcher.keeper.status()
         reason = status.reason
         if status.building is not None and not status.ready:
             reason = f"{reason} ({status.building:,} documents so far)"
-        covered_from, remark = self._coverage.find_cut(searcher.keeper.index.cutoffs) if status.ready else (0, "")
+        covered_from, remark = find_cut(self._tree, searcher.keeper.index.cutoffs) if status.ready else (0, "")
         return LayerStatus(self.name, True, status.ready, status.documents, reason or remark, "", covered_from)
 
     @property
     def searcher(self) -> Searcher:
         """The index. Raises LayerUnavailable when there is none."""
-        searcher = self._find()
-        if isinstance(searcher, MissingIndex):
-            raise searcher.error(NOT_ENABLED[self.name], self._others())
+        searcher = self._indexes.find_searcher(self.name)
+        if searcher is None:
+            raise unavailable(NOT_ENABLED[self.name], self.status(), best_tool(self._indexes, self.name))
         return searcher
 
     def teleport(self, query: IndexQuery) -> FoundHits:
@@ -199,7 +194,9 @@ class TeleportLayer:
         try:
             yield
         except IndexUnreadable as error:
-            hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
+            hint = (
+                f"It is built in the background: retry in a few seconds, or use {best_tool(self._indexes, self.name)} meanwhile."
+            )
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _search_pending(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
@@ -208,7 +205,7 @@ class TeleportLayer:
         Of more than 2000 events the newest 500 and the live ones are compared, and a notice tells; by meaning only the newest 64.
         """
         filters = query.filters
-        lacking = self._coverage.describe_gap(filters, self.searcher.keeper.index.cutoffs)
+        lacking = describe_gap(self._tree, filters, self.searcher.keeper.index.cutoffs)
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], lacking
@@ -285,21 +282,14 @@ class TeleportLayer:
         notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
         return FoundHits(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
-    def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of this index, for one call.
-
-        Raises LayerUnavailable when it cannot answer.
-        """
-        weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
-
-        def jump(index_query: IndexQuery) -> FoundHits:
-            with span(_SPANS[self.name]):
-                searched = search_sides([self], replace(index_query, limit=DEPTH))
-                if not searched.sides:
-                    raise searched.missing[self.name]
-                return self.list_messages(searched.sides, weights, index_query, searched.keyword_sides)
-
-        return as_layer(query, budget, jump)
+    def search_messages(self, query: IndexQuery) -> FoundHits:
+        """Return the best messages of this index."""
+        with span(_SPANS[self.name]):
+            searched = search_sides([self], replace(query, limit=DEPTH))
+            if not searched.sides:
+                raise searched.missing[self.name]
+            weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
+            return self.list_messages(searched.sides, weights, query, searched.keyword_sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,33 +349,30 @@ def _query_terms(query: IndexQuery) -> frozenset[str]:
     return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
 
 
-def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the tool of the best usable layer, else search_children."""
-    usable = {status.name for status in statuses if status.usable}
-    return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
+def explain_missing(name: LayerName, indexes: "Accelerators") -> LayerStatus:
+    """Return why a layer has no index, and the settings that enable it."""
+    if reason := indexes.reasons.get(name):
+        return LayerStatus(name, enabled=True, healthy=False, reason=reason)
+    off = indexes.disabling_settings(name)
+    reason = f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index"
+    enable_with = " and ".join(f"{key} = true" for key in off)
+    return LayerStatus(name, enabled=not off, healthy=False, reason=reason, enable_with=enable_with)
 
 
-def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """Run `jump` as a layer search: one call, a node each hit.
+def unavailable(message: str, status: LayerStatus, tool: str) -> LayerUnavailable:
+    """Return the error of a layer without an index, with the tool to use instead."""
+    how = f"Enable with {status.enable_with}" if status.enable_with else status.reason[:1].upper() + status.reason[1:]
+    return LayerUnavailable(message, f"{how}; use {tool} meanwhile.", status.reason)
 
-    No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node bound has no room
-    for are left out; those visited before cost nothing. Errors of `jump` are passed on.
+
+def best_tool(indexes: "Accelerators", missing: LayerName, *, has_hybrid: bool = False) -> str:
+    """Return the tool of the best usable index but `missing`, else search_children.
+
+    `has_hybrid` says whether there is a tool for both.
     """
-    if query.window is not None and not terms(query.text):
-        return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
-    if not budget.count_call():
-        return LayerAnswer((), window=query.window)
-    filters = Filters(
-        DocType.GRIP,
-        None,
-        query.window,
-        query.project,
-        query.agent,
-        query.speaker,
-        None,
-        query.role,
-        name_excluded(query.excluded),
-    )
-    teleported = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
-    hits = tuple(hit for hit in teleported.hits if budget.visit_named([hit.event_id or hit.node_id]))
-    return LayerAnswer(hits, window=query.window, notices=teleported.notices, is_partial=teleported.partial)
+    others = [name for name in (LayerName.BM25, LayerName.VECTOR) if name is not missing]
+    searchers = ((name, indexes.find_searcher(name)) for name in others)
+    usable = [name for name, searcher in searchers if searcher is not None and searcher.keeper.status().ready]
+    if has_hybrid and len(usable) == 2:
+        return "hybrid_search"
+    return TOOLS[usable[0]] if usable else _ALWAYS

@@ -3,7 +3,7 @@
 Importing it loads nothing of the graph: many memories have none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.question.understand import topic_subject
-from memory_mcp.search.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
+from memory_mcp.search.layers.base import NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.teleport import MissingIndex, best_tool
+from memory_mcp.search.layers.teleport import best_tool, unavailable
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
 
 if TYPE_CHECKING:
+    from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.keeper import RebuildResult
     from memory_mcp.indexes.topics.graph import TopicGraph
     from memory_mcp.indexes.topics.keeper import TopicKeeper
@@ -40,48 +41,43 @@ class TopicsLayer:
     name = LayerName.TOPICS
 
     def __init__(
-        self,
-        keeper: "Callable[[], TopicKeeper | MissingIndex]",
-        storage: Storage,
-        tree: Tree,
-        copies: CopyReader,
-        clock: Clock,
-        other_statuses: Callable[[], Sequence[LayerStatus]] = tuple,
+        self, indexes: "Accelerators", storage: Storage, tree: Tree, copies: CopyReader, clock: Clock, *, has_hybrid: bool = False
     ) -> None:
-        """Create the layer.
-
-        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use.
-        """
-        self.contract = CONTRACTS[self.name]
-        self._find = keeper
+        """Create the layer; `has_hybrid` says whether there is a tool for keywords and meaning together."""
+        self._indexes = indexes
         self._storage = storage
         self._tree = tree
         self._shown = copies
         self._clock = clock
-        self._others = other_statuses
+        self._has_hybrid = has_hybrid
 
     def status(self) -> LayerStatus:
         """Return why there are no topics, or the graph's health and size."""
-        keeper = self._find()
-        if isinstance(keeper, MissingIndex):
-            return keeper.status(self.name)
+        keeper = self._indexes.find_topic_keeper()
+        if keeper is None:
+            enabled, reason, enable_with = self._indexes.explain_no_topics()
+            return LayerStatus(self.name, enabled, healthy=False, reason=reason, enable_with=enable_with)
         status = keeper.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
     def describe_status(self) -> TopicsStatus:
         """Return the status of the topic graph, or why it is off."""
-        keeper = self._find()
-        if isinstance(keeper, MissingIndex):
-            return TopicsStatus(keeper.enabled, healthy=False, message=keeper.reason)
+        keeper = self._indexes.find_topic_keeper()
+        if keeper is None:
+            enabled, reason, _ = self._indexes.explain_no_topics()
+            return TopicsStatus(enabled, healthy=False, message=reason)
         return keeper.status()
 
     @property
     def keeper(self) -> "TopicKeeper":
         """The maintainer of the graph. Raises LayerUnavailable without one."""
-        keeper = self._find()
-        if isinstance(keeper, MissingIndex):
-            raise keeper.error(NOT_ENABLED, self._others())
+        keeper = self._indexes.find_topic_keeper()
+        if keeper is None:
+            raise unavailable(NOT_ENABLED, self.status(), self._best_tool())
         return keeper
+
+    def _best_tool(self) -> str:
+        return best_tool(self._indexes, self.name, has_hybrid=self._has_hybrid)
 
     def read_graph(self) -> "TopicGraph":
         """Return the current graph.
@@ -92,7 +88,7 @@ class TopicsLayer:
         try:
             return self.keeper.get_graph()
         except IndexUnreadable as error:
-            hint = f"{error.message[:1].upper()}{error.message[1:]}; use {best_tool(self._others())} meanwhile."
+            hint = f"{error.message[:1].upper()}{error.message[1:]}; use {self._best_tool()} meanwhile."
             raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
 
     def read_view(self, project: str | None) -> View:

@@ -76,12 +76,12 @@ class Engine:
         A layer whose status cannot be read is unhealthy for that reason.
         """
         statuses = []
-        for layer in self._parts.layers.values():
+        for name, layer in self._parts.layers.items():
             try:
                 statuses.append(layer.status())
             except Exception as error:
                 reason = f"its status cannot be told: {error}"
-                statuses.append(LayerStatus(layer.name, enabled=True, healthy=False, reason=reason))
+                statuses.append(LayerStatus(name, enabled=True, healthy=False, reason=reason))
         with self._lock:
             self._known = (time.monotonic(), statuses)
         return statuses

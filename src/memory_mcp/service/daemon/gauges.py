@@ -60,7 +60,7 @@ def _read_topics(app: App) -> dict[str, dict[str, float]]:
     Labels are "topic", "segment", or "" for none. How far it is behind is there only while there is a graph, the seconds that a
     rebuild took only after one.
     """
-    layer = app.topics()
+    layer = app.topics
     status = layer.describe_status()
     gauges: dict[str, dict[str, float]] = {
         "topics_index_doc_count": {"topic": status.topic_count, "segment": status.segments},

@@ -33,7 +33,7 @@ from memory_mcp.search.layers.agentic.read import SegmentFind, SegmentReader, be
 from memory_mcp.search.layers.agentic.scan import Sift
 from memory_mcp.search.layers.agentic.search import NodeSearch
 from memory_mcp.search.layers.agentic.walk import Walk, comparison_step, descent_step
-from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, is_echo
+from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, LayerStatus, Query, is_echo
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -67,7 +67,6 @@ class AgenticLayer:
     """Layer 2 behind the layer contract."""
 
     name = LayerName.AGENTIC
-    contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
         """Create the layer; `is_indexed` tells whether a keyword index is whole."""
