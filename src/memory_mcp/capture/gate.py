@@ -24,7 +24,7 @@ from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType, rename_dr
 from memory_mcp.model.ids import encode_base32, hash_parts
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.redact.own_secrets import OwnSecrets
-from memory_mcp.redact.redact import redactor, strip_private
+from memory_mcp.redact.redact import may_hold_private, redactor, strip_private
 
 if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog
@@ -48,6 +48,8 @@ _NAME_BOUNDS = {
     "thread": MAX_SESSION_CHARS,
     "speaker": MAX_NAME_CHARS,
 }
+
+_REPEATED_NAMES = tuple(name for name in _NAME_BOUNDS if name != "source_id")
 
 OWN_OUTPUT = "own output"
 EMPTY = "empty text"
@@ -78,6 +80,7 @@ class Gate:
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
+        self._harmless_rows: set[tuple[str, ...]] = set()
 
     def clean_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """Return the draft as it may be stored, else None; counted in `report`."""
@@ -98,13 +101,17 @@ class Gate:
         original = draft
         fields = {name: getattr(draft, name) for name in ("text", *_NAME_BOUNDS)}
         # Search all of them at once: if no tag is in the joined text, none is in a field.
-        if strip_private(row := "\n".join(fields.values())) is not row:
+        is_public = not may_hold_private("\n".join(fields.values()))
+        if not is_public:
             public_fields: dict[str, Any] = {name: strip_private(value) for name, value in fields.items()}
             draft = replace(draft, **public_fields)
-        text = strip_private(remove_own_output(storable(draft.text)))
+        text = remove_own_output(storable(draft.text))
+        if not is_public or text is not draft.text:
+            text = strip_private(text)
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
-        if not self.tombstones.is_empty:
+        is_none_forgotten = self.tombstones.is_empty
+        if not is_none_forgotten:
             text_before, project = text, draft.project
             draft, text = self._without_forgotten(draft), self.tombstones.clean_text(text)
             if text != text_before and not text.replace(FORGOTTEN_MARK, "").strip():
@@ -122,7 +129,8 @@ class Gate:
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(draft, text=text, metadata=metadata, **names)
-        return FORGOTTEN if self.tombstones.refuses_draft(clean) else rename_draft(original, clean)
+        is_refused = not is_none_forgotten and self.tombstones.refuses_draft(clean)
+        return FORGOTTEN if is_refused else rename_draft(original, clean)
 
     def recheck_draft(self, draft: EventDraft) -> EventDraft | None:
         """Return a draft that passed before, checked again if anything was forgotten."""
@@ -159,16 +167,19 @@ class Gate:
 
     def _clean_names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Where something is taken out or cut, a hash keeps different values different."""
-        fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAME_BOUNDS}
+        # A source id belongs to one event, so it is not cached; the others come again and again together.
+        source_id = self._clean_field("source_id", storable(draft.source_id), report)
+        row = tuple(getattr(draft, name) for name in _REPEATED_NAMES)
+        if row in self._harmless_rows:
+            return {**dict(zip(_REPEATED_NAMES, row, strict=True)), "source_id": _bound_name("source_id", source_id)}
+        fields: dict[str, Any] = {name: storable(value) for name, value in zip(_REPEATED_NAMES, row, strict=True)}
         fields["session_id"] = fields["session_id"].strip()
-        for name, value in fields.items():
-            # A source id belongs to one event, so it is not cached.
-            clean_field = self._clean_field if name == "source_id" else self._clean_cached
-            fields[name] = clean_field(name, value, report)
-        for name, bound in _NAME_BOUNDS.items():
-            if len(value := fields[name]) > bound:
-                fields[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
-        return fields
+        fields = {name: _bound_name(name, self._clean_cached(name, value, report)) for name, value in fields.items()}
+        if tuple(fields.values()) == row:
+            if len(self._harmless_rows) > _HARMLESS_LIMIT:
+                self._harmless_rows.clear()
+            self._harmless_rows.add(row)
+        return {**fields, "source_id": _bound_name("source_id", source_id)}
 
     def _clean_cached(self, name: str, value: str, report: ImportReport) -> str:
         if (name, value) in self._harmless_names:
@@ -234,6 +245,12 @@ class Gate:
         line = f'{start}{quoted}"'
         redacted = self.redact_text(line, report)
         return value if redacted == line else redacted[len(start) : -1]
+
+
+def _bound_name(name: str, value: str) -> str:
+    """Return a name within its bound; a hash keeps longer ones different."""
+    bound = _NAME_BOUNDS[name]
+    return value if len(value) <= bound else f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
 
 
 def _add_root_commit(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:

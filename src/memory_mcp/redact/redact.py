@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib import import_module
 
 from memory_mcp.redact.secret_rules import DETECTORS, PATTERNS, TOKENS
-from memory_mcp.redact.secret_values import lazy_pattern
+from memory_mcp.redact.secret_values import lazy_pattern, long_runs_pattern
 from memory_mcp.redact.secrets_in_code import Finder, Place
 
 #: What a secret is replaced by.
@@ -58,7 +58,7 @@ _LAST_LETTERS = lazy_pattern(f"(?i){_UNSEEN.join(_LETTERS[3:])}")
 #: Each spelling of a tag's opening sign has one of these characters.
 _OPENING_SIGNS = "<\uff1c\u2039\u3008&\\%"
 #: Every vendor's token is at least so long; prose has hardly a word that is, and is passed over in 10 µs per 600 bytes.
-_LONG_RUN = lazy_pattern(r"[a-z0-9_.~%+/=:-]{16,}+")
+_LONG_RUN = long_runs_pattern("a-z0-9_.~%+/=:-", 16)
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
 #: Characters that may separate a vendor's token from the text before it, within a run; runs are joined by the first.
@@ -260,7 +260,7 @@ def redactor() -> Redactor:
 
 
 def _long_runs(lowered: str) -> str:
-    runs = _LONG_RUN.findall(lowered)
+    runs = list(filter(None, _LONG_RUN.findall(lowered)))
     return f" {' '.join(runs)}" if runs else ""
 
 

@@ -29,6 +29,15 @@ def lazy_pattern(pattern: str) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _LazyPattern(pattern))
 
 
+def long_runs_pattern(characters: str, shortest: int, ending: str = "") -> re.Pattern[str]:
+    """Return a pattern whose first group is a run of at least `shortest` of the characters of a class, with its ending.
+
+    Shorter runs are passed over whole, where a search would try each of their characters; the last match has no group.
+    """
+    short = rf"[{characters}]{{1,{shortest - 1}}}+(?![{characters}])[^{characters}]*+"
+    return lazy_pattern(rf"[^{characters}]*+(?:{short})*+(?:([{characters}]{{{shortest},}}+{ending})|\Z)")
+
+
 _SIGN = lazy_pattern(r"[!?#*@%^&+~$](?![({\[])")
 _JUMBLE = lazy_pattern(r"[bcdfghjklmnpqrstvwxz]{5}")
 _CALL = lazy_pattern(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")

@@ -25,6 +25,7 @@ from memory_mcp.redact.secret_values import (
     is_word,
     is_worded,
     lazy_pattern,
+    long_runs_pattern,
 )
 
 Place = tuple[int, int]
@@ -326,7 +327,7 @@ _VARIABLE = lazy_pattern(
 )
 #: What may stand before a variable: the beginning of a line, a command that sets it, an option.
 _SETS = lazy_pattern(r"(?:^|\n)[ \t#>$]{0,8}(?:export |set |-e |ENV )?\Z| -e \Z|--env \Z")
-_DRAWN_RUN = lazy_pattern(r"[A-Za-z0-9_+/.~-]{20,}+={0,2}")
+_DRAWN_RUN = long_runs_pattern("A-Za-z0-9_+/.~-", 20, "={0,2}")
 _WHOLE = lazy_pattern(r"[A-Za-z0-9_+/-]{20,400}={0,2}")
 #: A token behind the prefix of who gave it, in small letters alone; shorter ones are ids and file names as often.
 _PREFIXED = lazy_pattern(r"(?P<prefix>[a-z][a-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|v?\d{1,2})){0,2})[_-](?P<body>[a-z0-9]{40,})")
@@ -370,7 +371,7 @@ def find_variables(text: str, _lowered: str) -> Iterator[Place]:
 def find_drawn(text: str, _lowered: str) -> Iterator[Place]:
     """Yield random runs that the text hands over, and does not call public."""
     for run in _DRAWN_RUN.finditer(text):
-        value, start = run[0], run.start()
+        value, start = run[1] or "", run.start(1)
         is_lower = value.islower()
         if (is_lower and len(value) < _SHORTEST_PREFIXED) or value.isupper() or value.isalpha() or value.startswith("eyJ"):
             continue
