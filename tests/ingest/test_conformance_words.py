@@ -199,7 +199,7 @@ def test_hooks_decide_who_said_it_as_readers_do(name: str) -> None:
     def drafts_of(words: str, **fields: object) -> list[EventDraft]:
         payload = {**PROMPTS[name], **fields}
         payload |= {"parts": [{"type": "text", "text": words}]} if "parts" in payload else {"prompt": words}
-        return HOOKS[name].read(json.dumps(payload), Envelope("p1", 1_772_442_000_000)).drafts
+        return HOOKS[name].parse_payload(json.dumps(payload), Envelope("p1", 1_772_442_000_000)).drafts
 
     drafts = drafts_of(f"{BEFORE}what she typed{MIDST}{BEHIND}")
     assert [d.text for d in drafts if d.role is Role.USER] == [f"what she typed{MIDST}"]

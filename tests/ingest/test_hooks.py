@@ -28,7 +28,7 @@ def payload(event: str, **more: Any) -> str:
 
 
 def heard(event: str, **more: Any) -> HookEvents:
-    return HOOKS["claude-code"].read(payload(event, **more), ENVELOPE)
+    return HOOKS["claude-code"].parse_payload(payload(event, **more), ENVELOPE)
 
 
 def one(event: str, **more: Any) -> EventDraft:
@@ -117,7 +117,7 @@ def test_a_session_that_ends_or_is_compacted_names_its_project(event: str, more:
 )
 def test_what_is_no_payload_is_refused_with_the_reason(raw: str, reason: str) -> None:
     with pytest.raises(MalformedPayload, match=reason):
-        HOOKS["claude-code"].read(raw, ENVELOPE)
+        HOOKS["claude-code"].parse_payload(raw, ENVELOPE)
 
 
 def test_odd_values_in_known_fields_never_raise_anything_else() -> None:
@@ -244,14 +244,14 @@ def test_a_session_reads_alike_from_its_hooks_and_from_its_transcript(tmp_path: 
 def test_the_project_of_a_directory_that_is_gone_is_the_declared_one(tmp_path: Path) -> None:
     envelope = Envelope("n", AT, project_dir=str(tmp_path))
     gone = payload("UserPromptSubmit", prompt="x", cwd=str(tmp_path / "gone"))
-    assert HOOKS["claude-code"].read(gone, envelope).drafts[0].project == str(tmp_path)
+    assert HOOKS["claude-code"].parse_payload(gone, envelope).drafts[0].project == str(tmp_path)
 
 
 # the plain form
 
 
 def plain(raw: str, name: str = "00000000000000000001-00-json", **more: str) -> list[EventDraft]:
-    return HOOKS["json"].read(raw, Envelope(name, AT, **more)).drafts
+    return HOOKS["json"].parse_payload(raw, Envelope(name, AT, **more)).drafts
 
 
 EVENT = {"session_id": "s1", "timestamp": 1_768_204_000_000, "role": "user", "text": "hello"}
@@ -299,8 +299,8 @@ def test_an_event_that_is_wrong_refuses_the_payload(raw: str, reason: str) -> No
 
 def test_the_same_payload_under_the_same_name_gives_the_same_drafts_and_other_ids_under_another() -> None:
     raw = payload("UserPromptSubmit", prompt="again")
-    first, second = (HOOKS["claude-code"].read(raw, Envelope(n, AT)).drafts for n in ("a", "b"))
-    assert first == HOOKS["claude-code"].read(raw, Envelope("a", AT)).drafts
+    first, second = (HOOKS["claude-code"].parse_payload(raw, Envelope(n, AT)).drafts for n in ("a", "b"))
+    assert first == HOOKS["claude-code"].parse_payload(raw, Envelope("a", AT)).drafts
     assert first[0].source_id != second[0].source_id
 
 

@@ -19,7 +19,9 @@ OTHERS = ("codex", "gemini", "opencode")
 
 def read(client: str, event: str = "", **more: Any) -> HookEvents:
     told = {"session_id": SESSION, "cwd": "/home/dev/shop"} | ({"hook_event_name": event} if event else {})
-    return HOOKS[client].read(json.dumps(told | more), Envelope(f"00000001768204800000-00-{client}", AT, cwd="/home/dev/shop"))
+    return HOOKS[client].parse_payload(
+        json.dumps(told | more), Envelope(f"00000001768204800000-00-{client}", AT, cwd="/home/dev/shop")
+    )
 
 
 def one(client: str, event: str = "", **more: Any) -> EventDraft:
@@ -46,7 +48,7 @@ def test_a_session_starts_and_ends_in_its_project(client: str) -> None:
 def test_what_is_no_payload_is_refused_and_odd_values_are_not(client: str) -> None:
     for raw in ("", "[1]", "{}", '{"hook_event_name": "SessionStart"}'):
         with pytest.raises(MalformedPayload):
-            HOOKS[client].read(raw, Envelope("n", AT))
+            HOOKS[client].parse_payload(raw, Envelope("n", AT))
     odd: list[Any] = [None, 7, True, "", [], {}, [None], {"a": [1]}, ["x", {"type": "tool", "state": 3}], -(10**30), 1e300]
     fields = (
         "prompt prompt_response tool_name tool_input tool_response tool_use_id timestamp time parts role last_assistant_message"

@@ -177,7 +177,7 @@ def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machi
     assert json.loads(done.stdout) == ["You are.", "told at SessionStart", "told at UserPromptSubmit"]
     told = (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["cwd"] for line in told} == {"/home/dev/shop"}
-    drafts = [d for one in told for d in HOOKS["opencode"].read(one, Envelope("name", 1_768_204_800_000)).drafts]
+    drafts = [d for one in told for d in HOOKS["opencode"].parse_payload(one, Envelope("name", 1_768_204_800_000)).drafts]
     # An answer's text has the id that opencode's storage gives it: a part's in 1, its place in the message in 2.
     assert {d.source_id for d in drafts if d.text == "Fixed."} == {{1: "prt_4", 2: "msg_9#2"}[version]}
     assert sorted((d.session_id, d.thread, d.role.value, d.text) for d in drafts) == sorted(

@@ -16,7 +16,10 @@ MAX_NEIGHBOURS = 50
 
 @dataclass(frozen=True, slots=True)
 class ExpandedGrip:
-    """A quotation with the events around it; `verified`: the stored event still holds exactly these words, as they were said."""
+    """A quotation with the events around it.
+
+    `verified`: the stored event still holds exactly these words, as they were said.
+    """
 
     grip_id: GripId
     quote: str
@@ -35,7 +38,7 @@ class Evidence:
         self._storage = storage
 
     def expand_grip(self, grip_id: str, before: int = 3, after: int = 3) -> ExpandedGrip:
-        """Return the quotation with its shown neighbours, 50 at most each side.
+        """Return the quotation with its neighbours, 50 at most each side.
 
         `verified` is False where the words have another hash now, or something was forgotten in them. Raises NotFound for
         an unknown grip or one whose events are gone, InvalidQuery for text that is no grip id.
@@ -54,7 +57,7 @@ class Evidence:
         return quote_grips(grips, self._storage.events.get_events(ids))
 
     def _find_grip(self, grip_id: str) -> tuple[Grip, list[Event]]:
-        """Return a grip and the one or two events that it quotes, in order.
+        """Return a grip and the one or two events it quotes.
 
         A grip of a span (event id and offsets) is made from its event. Raises NotFound for an unknown grip, a span outside
         of the text, or a grip whose events are gone.
@@ -78,7 +81,7 @@ class Evidence:
 
 
 def quote_events(grip: Grip, events: Sequence[Event]) -> str:
-    """Return the words of a grip from its events; no hash is checked."""
+    """Return a grip's words from its events, unchecked."""
     return join_quote(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
 
 
@@ -112,5 +115,5 @@ def make_quotation(grip: Grip, event: Event, quote: str) -> Quotation:
 
 
 def make_unknown_grip(grip_id: str) -> NotFound:
-    """Return the NotFound error for a grip; it is not raised here."""
+    """Return the NotFound error for a grip, not raised."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")

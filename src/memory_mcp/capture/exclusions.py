@@ -82,7 +82,7 @@ class CaptureRules:
         return why
 
     def is_paused(self, project: str, at_ms: int) -> bool:
-        """Return whether recording of a project is paused at a moment (UTC ms).
+        """Return whether a project's recording is paused (UTC ms).
 
         False without a directory or a file that can be understood.
         """
@@ -115,10 +115,7 @@ def split_rules(setting: str) -> tuple[str, ...]:
 
 
 def _iter_paths(draft: EventDraft) -> Iterator[str]:
-    """Yield the paths of a draft: directory, project, files, words of a call.
-
-    Where links lead elsewhere, the real paths too.
-    """
+    """Where links lead elsewhere, the real paths are yielded too."""
     metadata, cwd = draft.metadata, draft.metadata.get("cwd", "")
     words = metadata.get("files", "").split("\n")
     if draft.type in _TOOL_EVENTS:
@@ -139,7 +136,6 @@ def _iter_paths(draft: EventDraft) -> Iterator[str]:
 
 
 def _iter_readings(path: str, cwd: str) -> Iterator[str]:
-    """Yield the paths a word may name, also after a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:
@@ -149,22 +145,19 @@ def _iter_readings(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches_rule(rule: str, path: str, to_end: bool = False) -> bool:
-    """Return whether a path matches a rule or is below a match.
-
-    `to_end`: it is a project, which must match to its end.
-    """
+    """Paths below a match match; a project only `to_end`."""
     path = _compose_letters(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _compile_rule(rule, to_end).search(path) is not None
 
 
 def _compose_letters(text: str) -> str:
-    """File systems differ in how they keep a letter and its marks."""
+    """Compose accents, which file systems store in two ways."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=512)
 def _compile_rule(rule: str, to_end: bool) -> re.Pattern[str]:
-    """A rule with a slash, tilde or drive first counts from the root.
+    """A rule with a slash, tilde or drive counts from the root.
 
     Any other one from any folder on. `to_end`: nothing may follow the match; else folders below it match too.
     """
@@ -175,6 +168,5 @@ def _compile_rule(rule: str, to_end: bool) -> re.Pattern[str]:
 
 
 def _translate_glob(glob: str) -> str:
-    """`*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")

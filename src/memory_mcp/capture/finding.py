@@ -81,7 +81,7 @@ def _file_hash(name: str) -> str:
 
 
 def count_unread_bytes(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Return the bytes to read: 0 if unchanged, else at least 1.
+    """Return bytes to read: 0 if unchanged, else at least 1.
 
     What another client's importer read of a file that grows counts too (`elsewhere`, see `marks_by_file`). Raises OSError if
     the file is missing.

@@ -83,7 +83,7 @@ class Gate:
         self._harmless_rows: set[tuple[str, ...]] = set()
 
     def clean_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """Return the draft as it may be stored, else None; counted in `report`."""
+        """Return the draft as it may be stored, else None and counted."""
         outcome = self.check_draft(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -91,7 +91,7 @@ class Gate:
         return outcome
 
     def check_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
-        """Return the draft as it may be stored, or the reason why not.
+        """Return the draft as it may be stored, or why not.
 
         In this order: capture rules, private spans and our own output, empty texts, what was forgotten, secrets, and only
         then the bounds on lengths. Redactions are counted in `report`.
@@ -106,8 +106,7 @@ class Gate:
             public_fields: dict[str, Any] = {name: strip_private(value) for name, value in fields.items()}
             draft = replace(draft, **public_fields)
         text = remove_own_output(storable(draft.text))
-        if not is_public or text is not draft.text:
-            text = strip_private(text)
+        text = text if is_public and text is draft.text else strip_private(text)
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         is_none_forgotten = self.tombstones.is_empty
@@ -133,7 +132,7 @@ class Gate:
         return FORGOTTEN if is_refused else rename_draft(original, clean)
 
     def recheck_draft(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before, checked again if anything was forgotten."""
+        """Return a draft that passed before, less what was forgotten since."""
         if self.tombstones.is_empty:
             return draft
         outcome = self.check_draft(draft, ImportReport())
@@ -158,15 +157,15 @@ class Gate:
         return self._redactor.redact(own_removed, report.redacted)
 
     def clean_name(self, value: str) -> str:
-        """Return a name for storage, with a hash if anything was removed."""
+        """Return a name for storage; a hash marks removals."""
         return self._clean_field("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def clean_text(self, text: str) -> str:
-        """Return text about events without private spans, own output and secrets."""
+        """Return text about events without private spans and secrets."""
         return self.redact_text(remove_own_output(strip_private(storable(text))), ImportReport())
 
     def _clean_names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Where something is taken out or cut, a hash keeps different values different."""
+        """A hash keeps values different that were cut or redacted."""
         # A source id belongs to one event, so it is not cached; the others come again and again together.
         source_id = self._clean_field("source_id", storable(draft.source_id), report)
         row = tuple(getattr(draft, name) for name in _REPEATED_NAMES)
@@ -192,7 +191,6 @@ class Gate:
         return clean
 
     def _clean_field(self, name: str, value: str, report: ImportReport) -> str:
-        """Texts of letters alone stay; of a UUID only forgotten values are removed."""
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
@@ -203,7 +201,7 @@ class Gate:
         return f"{clean.strip()}~{encode_base32(hash_parts('redacted', name, value), 16)}"
 
     def _clean_metadata(self, metadata: Mapping[str, str], report: ImportReport) -> dict[str, str]:
-        """Keys are cut to 200 characters, values to about 4,096 bytes; 40 keys at most."""
+        """Bounds: 40 keys of 200 characters, values of 4,096 bytes."""
         clean: dict[str, str] = {}
         for key, value in metadata.items():
             if len(clean) >= MAX_METADATA_KEYS:

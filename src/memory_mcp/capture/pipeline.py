@@ -261,7 +261,7 @@ class _TaskRun:
         """
         remaining = limit
 
-        def read(file: SourceFile, start: Mark) -> Iterator[None]:
+        def read_end(file: SourceFile, start: Mark) -> Iterator[None]:
             nonlocal remaining
             # Counting first costs a second reading and saves holding the events.
             count = sum(len(step.drafts) for step in self._importer.read_file(file.path, start.offset, ImportReport()))
@@ -280,7 +280,7 @@ class _TaskRun:
             if remaining <= 0:
                 self.report.cut = True
                 return
-            yield from self._read_guarded(file, read)
+            yield from self._read_guarded(file, read_end)
 
     def flush(self, count: int | None = None) -> None:
         """Store the events of the first `count` steps, then their marks.

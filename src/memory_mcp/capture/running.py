@@ -100,7 +100,7 @@ class RunningSessions:
         return frozenset(ExcludedSession(name, self.known_from(name)) for name in names)
 
     def known_from(self, session: str) -> int:
-        """Return when a session was last compacted (UTC ms); 0 for never.
+        """Return when a session was last compacted (UTC ms), else 0.
 
         What came before is forgotten by its agent.
         """
@@ -122,7 +122,7 @@ class RunningSessions:
             self._is_loaded = True
 
     def _observe_event(self, event: Event) -> None:
-        """Note one event of a client in its session; the lock is held."""
+        """The lock is held."""
         session = self._sessions.pop(event.session_id, None) or _Session(event.agent, event.stream)
         session.stream = session.stream if event.thread else event.stream
         self._sessions[event.session_id] = session

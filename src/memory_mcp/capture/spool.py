@@ -104,7 +104,7 @@ class _RecentPayloads:
 
 
 class Spool:
-    """The spool of one data directory; one thread drains at a time."""
+    """The spool of one data directory; one thread drains."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Spool:
         hooks: Mapping[str, Hooks],
         on_end: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
-        """Call `on_end` with the projects whose sessions ended and their times (UTC ms).
+        """Take the parts.
 
-        After their events are stored.
+        After events are stored, `on_end` gets the projects whose sessions ended and their times (UTC ms).
         """
         self._directory = directory
         self._log = log
@@ -177,9 +177,9 @@ class Spool:
             yield batch
 
     def _read_payload(self, file: Path, report: DrainReport) -> _Payload | None:
-        """Return one file understood; None if it went to `bad/` or stays unread.
+        """Return one payload; None if set aside or left unread.
 
-        A repeated payload, or one without content, is understood and has no drafts. Drafts have passed the gate.
+        A repeated payload, or one without content, has no drafts. Drafts have passed the gate.
         """
         try:
             mode = file.lstat().st_mode
@@ -199,7 +199,7 @@ class Spool:
             if client not in self._hooks:
                 raise MalformedPayload("unknown client")
             client = sender_of(client, payload)
-            events = self._hooks[client].read(payload, envelope)
+            events = self._hooks[client].parse_payload(payload, envelope)
             content = delivery_key(payload, events.drafts)
             if self._hooks[client].ONE_PER_MOMENT and self._recent_payloads.is_repeated(client, envelope, content):
                 events = HookEvents(skip_reason=REPEATED)
@@ -218,7 +218,7 @@ class Spool:
         return _Payload(file, client, tuple(clean_drafts), events.ended_project, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
-        """Move a file to `bad/`: the reason, and its text without secrets."""
+        """Keep the reason and the text without secrets in `bad/`."""
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
         clean = self._gate.redact_text(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
@@ -242,7 +242,7 @@ class Spool:
         failpoint("drain.set_aside")
 
     def _store_batch(self, batch: Sequence[_Payload], report: DrainReport) -> None:
-        """One transaction for each run of files of one client. Raises what storing raises."""
+        """Store each client's run of files in one transaction."""
         for client, several in groupby(batch, key=lambda p: p.client):
             run = list(several)
             drafts = [draft for payload in run for draft in payload.drafts]

@@ -25,7 +25,7 @@ class TombstoneFile:
         self._key_file = directory / paths.TOMBSTONES_KEY
 
     def get_stamp(self) -> tuple[int, int, int] | None:
-        """Return (inode, bytes, time of the last change in ns) of the file, which every addition changes; None without a file."""
+        """Return (inode, bytes, mtime in ns), which additions change; None without file."""
         try:
             state = self._file.stat()
         except FileNotFoundError:
@@ -33,14 +33,14 @@ class TombstoneFile:
         return state.st_ino, state.st_size, state.st_mtime_ns
 
     def read_lines(self) -> list[str]:
-        """Return all lines, in the order they were added; [] without a file."""
+        """Return all lines in order; [] without a file."""
         try:
             return foreign_files.read_file(self._file, -1).decode("ascii", "replace").splitlines()
         except FileNotFoundError:
             return []
 
     def load_key(self) -> bytes:
-        """Return the key of the hashes, 32 bytes; made at random and written where there is none.
+        """Return the key of the hashes, made if missing (32 bytes).
 
         Of two processes that make one, the first's counts. Raises OSError when it cannot be written or read.
         """
@@ -54,13 +54,13 @@ class TombstoneFile:
         return foreign_files.read_file(self._key_file)
 
     def add_lines(self, lines: Sequence[str]) -> None:
-        """Add lines of ASCII; they are on disk when this returns. Raises OSError when they cannot be written."""
+        """Add lines of ASCII, on disk at return; raises OSError."""
         append_lines(self._file, lines)
 
     def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add the lines of a copy that are not here, and return them; where nothing was forgotten, its key is taken over.
+        """Add and return a copy's lines that are missing here.
 
-        Raises StorageError when what was forgotten here has another key than the copy.
+        Where nothing was forgotten, its key is taken over; raises StorageError if the keys differ.
         """
         own_lines = self.read_lines()
         if own_lines and self.load_key() != key:
@@ -74,9 +74,9 @@ class TombstoneFile:
 
 
 def append_lines(file: Path, lines: Sequence[str]) -> None:
-    """Add lines of ASCII to a private file; on disk at return.
+    """Add lines of ASCII to a private file.
 
-    A last line that a crash cut is ended first.
+    On disk at return. A last line that a crash cut is ended first.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:

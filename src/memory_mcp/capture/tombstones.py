@@ -56,7 +56,10 @@ NAMES = ("session_id", "source_id", "agent", "project", "thread", "speaker")
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Everything said in a time span (UTC ms, both ends included); None: all."""
+    """What was said in a time span (UTC ms, inclusive).
+
+    `session` or `project` None: all of them.
+    """
 
     since: int
     until: int
@@ -119,7 +122,7 @@ class Tombstones:
 
     @classmethod
     def preview(cls, request: ForgetRequest) -> Self:
-        """Return tombstones of a dry run. Raises InvalidQuery for too short a value."""
+        """Return tombstones of a dry run; InvalidQuery for short values."""
         tombstones = cls(None)
         tombstones._key = secrets.token_bytes(KEY_BYTES)
         for line in tombstones._iter_lines(request):
@@ -143,7 +146,7 @@ class Tombstones:
         self._log.add_lines([json.dumps(line) for line in self._iter_lines(request)])
 
     def lift_old_lines(self, named_count: int) -> int:
-        """Take back lines that earlier versions noted as values; return their number."""
+        """Take back values noted by earlier versions; return their number."""
         if self.is_empty or self._log is None:
             return 0
         lifted = find_old_values(self._log.read_lines(), named_count)
@@ -156,13 +159,13 @@ class Tombstones:
         return not self.is_empty and (self._covers_event(draft) or self.restates_forgotten(draft.text))
 
     def restates_forgotten(self, text: str) -> bool:
-        """Return whether a text repeats the greater part of a forgotten one."""
+        """Return whether a text repeats most of a forgotten one."""
         self._reload()
         restatements = self._index.restatements
         return bool(restatements) and restatements.matches_hashes(self.hasher().hash_text(text))
 
     def hasher(self) -> WindowHasher:
-        """Return the hasher of windows of words, whose key is made if missing."""
+        """Return the hasher of word windows; makes a missing key."""
         if self._log is not None:
             self._key = self._key or self._log.load_key()
         if self._hasher is None or self._hasher.key != self._key:
@@ -189,7 +192,10 @@ class Tombstones:
         )
 
     def clean_text(self, text: str) -> str:
-        """Return `text` with `MARK` in place of every forgotten value and part; also where it is written otherwise or encoded."""
+        """Return `text` with `MARK` in place of what was forgotten.
+
+        Also where it is written otherwise or encoded.
+        """
         return self._clean_text(text) if not self.is_empty and self._index.has_values else text
 
     def _clean_text(self, text: str) -> str:
@@ -237,11 +243,11 @@ class Tombstones:
         return text
 
     def _find_spans(self, key: str) -> list[tuple[int, int, int]]:
-        """Return (start, end, number of words) of each forgotten value; they may overlap."""
+        """Return (start, end, number of words), which may overlap."""
         return [span for gram in _GRAMS for span in self._iter_values(key, gram)]
 
     def clean_event(self, event: Event) -> Event | None:
-        """Return an event without forgotten text; None if nothing of it remains."""
+        """Return an event without forgotten text; None if nothing remains."""
         if self.is_empty:
             return event
         if self._covers_event(event):
@@ -274,7 +280,7 @@ class Tombstones:
                     yield start, start + length, tokens
 
     def _hash_grams(self, key: str, gram: int) -> "np.ndarray":
-        """Return the kept bits of each window's hash: `(len(key) - gram + 1,) int64`."""
+        """Return window hashes: `(len(key) - gram + 1,) int64`."""
         import numpy as np
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -293,7 +299,7 @@ class Tombstones:
             power *= 2
 
     def _hash_parts(self, *parts: str) -> str:
-        """Return the keyed hash of several texts; how they are split counts."""
+        """How the texts are split counts."""
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
@@ -335,7 +341,7 @@ class Tombstones:
         return scope_hash
 
     def _iter_lines(self, request: ForgetRequest) -> Iterable[dict[str, Any]]:
-        """Raises InvalidQuery for a value under 4 letters or digits (2 if all are Chinese)."""
+        """Raises InvalidQuery for a value under 4 letters (Chinese: 2)."""
         for value in request.values:
             key, length = normalize_key(value), len(normalize_key(value))
             is_han = all("\u3400" <= character <= "\u9fff" for character in key)

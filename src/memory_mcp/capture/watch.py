@@ -40,9 +40,9 @@ class DirectoryWatch:
 
     @classmethod
     def open_watch(cls, directory: Path) -> "DirectoryWatch | None":
-        """Return a watch of a directory, made if missing; None off Linux.
+        """Return a watch of a directory, made if missing.
 
-        None also if it cannot be watched.
+        None off Linux, and if it cannot be watched.
         """
         if not sys.platform.startswith("linux"):
             return None

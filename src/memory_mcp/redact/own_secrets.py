@@ -26,10 +26,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class OwnSecrets:
-    """The keys of one data directory; "" for a memory without one."""
+    """The keys of one data directory, if there is one."""
 
     def __init__(self, directory: str, *configured: str) -> None:
-        """Take the keys of a data directory, and those of the settings."""
+        """Take a data directory ("" for none) and the settings' keys."""
         self._directory = directory
         self._configured = (*configured, paths.setting("server", "http_token", ""), *paths.key_variables(os.environ).values())
         self._values: tuple[str, ...] = ()

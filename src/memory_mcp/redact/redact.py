@@ -34,7 +34,7 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign_pattern(plain: str, name: str, more: str = "") -> str:
-    """Match a sign plain, as one of `more`, or escaped for HTML, strings or URLs."""
+    """Match a sign plain, one of `more`, or escaped."""
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -88,14 +88,14 @@ def strip_private(text: str) -> str:
 
 
 def may_hold_private(text: str) -> bool:
-    """Return whether a text has the signs and letters of a private tag."""
+    """Return whether a text may hold a private tag."""
     if text.isascii() and "private" not in text.lower():
         return False
     return any(sign in text for sign in _OPENING_SIGNS) and _LAST_LETTERS.search(text) is not None
 
 
 class PrivateSplit:
-    """A text without its private spans, and how they reach beyond it."""
+    """A text without its private spans, and what they reach."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
         """Split `text`; `inside`: it begins within an open span."""
@@ -131,7 +131,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Finds one kind of secret in texts that hold one of its anchors."""
+    """Finds one kind of secret near its anchors."""
 
     name: str
     anchors: tuple[str, ...]
@@ -163,7 +163,7 @@ def _pattern_finder(pattern: re.Pattern[str], check: Callable[[str], bool] | Non
 
 
 def _token_finder(anchors: list[str], source: str) -> Finder:
-    """Look where a prefix is, or for the pattern if an anchor is inside."""
+    """Search at prefixes, or by pattern if an anchor is inside."""
     pattern, prefixes = lazy_pattern(_BEGIN + source), sorted(set(map(plain_start, anchors)))
     # An anchor that begins with a sign, or with a choice, is inside the token.
     if not all(prefix[:1].isalnum() for prefix in prefixes):
@@ -189,7 +189,7 @@ def _iter_starts(text: str, part: str) -> Iterator[int]:
 
 
 def _find_detected(module: str, detector: str, grows: bool, text: str, _lowered: str) -> Iterator[Place]:
-    """Yield the matches of a detector, grown over their run, or alone."""
+    """`grows`: matches take in their whole run."""
     for pattern in _detector_patterns(module, detector):
         done = 0
         for match in pattern.finditer(text):
@@ -214,7 +214,7 @@ def _detector_patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...
 
 
 def plain_start(anchor: str) -> str:
-    """Return the literal text that an anchor begins with; "" for a choice."""
+    """Return an anchor's literal beginning; "" for a choice."""
     if not anchor.startswith("~"):
         return anchor
     start = _PLAIN.match(anchor, 1)
@@ -289,7 +289,10 @@ class _SurroundingsFilter:
         self._roots = {root: (patterns.pop(root, []), patterns) for root, patterns in words_of.items()}
 
     def select_rules(self, lowered: str) -> list[Rule]:
-        """Return the rules with an anchor in a lower-case text, in their order."""
+        """Return the rules with an anchor in a text, in order.
+
+        The text is in lower case.
+        """
         # A filter looks for a hundred words in the time a loop looks for sixty.
         is_present = lowered.__contains__
         hits: set[int] = set()
@@ -331,7 +334,7 @@ class _TokenFilter:
         self._inner = lazy_pattern("|".join(map(_as_pattern, inner)))
 
     def select_rules(self, runs: str) -> list[Rule]:
-        """Return the rules with an anchor in the long runs of a text."""
+        """Return the rules with an anchor in a text's long runs."""
         numbers: set[int] = set()
         contexts: set[str] = set()
         for begins in self._begins:
@@ -375,7 +378,7 @@ def _branch_by_letter(anchors: Iterable[str]) -> str:
 
 
 def _match_any(words: list[str]) -> str:
-    """Match any of `words`, branching once per character; "" if one is empty."""
+    """Branch once per character; "" if one is empty."""
     if "" in words:
         return ""
     branches: dict[str, list[str]] = {}

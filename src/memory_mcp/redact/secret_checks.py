@@ -114,7 +114,7 @@ def is_assigned_secret(key: str, operator: str, value: str, quoted: bool) -> boo
 
 
 def is_secret_of(key: str, value: str, paired: bool = False) -> bool:
-    """Return whether a value is a secret where its key is less surely its own.
+    """Return whether a value under a loose key is a secret.
 
     The value has to look like a secret by itself. With `paired` the link is beyond doubt, so that a value with letters
     and digits and a digit at its end may be a password.
@@ -152,7 +152,7 @@ def looks_like_password(value: str) -> bool:
 
 
 def is_password_or_login(value: str) -> bool:
-    """Return whether a value looks like a password or encodes a login."""
+    """Return whether a value is a password or an encoded login."""
     return looks_like_password(value) or is_login(value)
 
 
@@ -222,7 +222,7 @@ def is_wallet_key(value: str) -> bool:
 
 
 def is_app_password(value: str) -> bool:
-    """Return whether no group of letters of a password is a word.
+    """Return whether a password's groups are no words.
 
     Of drawn groups one in a hundred is one.
     """

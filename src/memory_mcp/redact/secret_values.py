@@ -30,9 +30,10 @@ def lazy_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def long_runs_pattern(characters: str, shortest: int, ending: str = "") -> re.Pattern[str]:
-    """Return a pattern whose first group is a run of at least `shortest` of the characters of a class, with its ending.
+    """Match runs of at least `shortest` characters as group 1.
 
-    Shorter runs are passed over whole, where a search would try each of their characters; the last match has no group.
+    `characters` is a class, `ending` a pattern. Shorter runs are passed over whole, where a search would try each of their
+    characters. The last match has no group.
     """
     short = rf"[{characters}]{{1,{shortest - 1}}}+(?![{characters}])[^{characters}]*+"
     return lazy_pattern(rf"[^{characters}]*+(?:{short})*+(?:([{characters}]{{{shortest},}}+{ending})|\Z)")

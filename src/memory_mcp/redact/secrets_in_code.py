@@ -211,10 +211,7 @@ _NAMED_HINTS = tuple(map(lazy_pattern, NAMED_HINTS))
 
 
 def find_named(text: str, lowered: str) -> Iterator[Place]:
-    """Yield values after a secret's name where nothing is assigned.
-
-    Arguments, pairs, cells, lines.
-    """
+    """Yield values after a secret's name: arguments, pairs, cells, lines."""
     for hint in _NAMED_HINTS:
         for name in _iter_hints(hint, lowered):
             start = name.start()

@@ -158,7 +158,7 @@ def read_payload(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> LogW
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
     envelope = Envelope(spoolfile.name_of(payload.client, payload.body), time.time_ns() // 1_000_000)
     try:
-        heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
+        heard = hooks[payload.client].parse_payload(payload.body.decode("utf-8-sig", "replace"), envelope)
     except MalformedPayload as error:
         hint = f"Send it as {payload.client} gives it to its hooks."
         raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None

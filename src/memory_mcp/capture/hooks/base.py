@@ -88,7 +88,7 @@ class Hooks(Protocol):
     #: Whether the same event twice in a moment is one that two hooks reported; see `delivery_key`.
     ONE_PER_MOMENT: ClassVar[bool]
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """Return the drafts of a payload in order, or why none.
 
         Raises MalformedPayload for another form.

@@ -47,7 +47,7 @@ class ClaudeCodeHooks:
     #: Its settings and its plugins may both name the hook; both then get the same payload.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """See `Hooks.read`."""
         return convert_payload(parse_object(payload), envelope)
 

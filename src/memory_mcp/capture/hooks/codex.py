@@ -43,7 +43,7 @@ class CodexHooks:
     #: Its settings and those of the project may both name our hook.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """See `Hooks.read`; a stopped turn gives nothing."""
         fields = parse_object(payload)
         if fields.get("hook_event_name") == _INTERRUPT:

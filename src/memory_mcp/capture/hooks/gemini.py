@@ -33,7 +33,7 @@ class GeminiHooks:
     #: Its settings, those of the project and an extension may all name our hook.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """See `Hooks.read`; a payload is put into Claude Code's form."""
         fields = parse_object(payload)
         event = as_text(fields.get("hook_event_name"))

@@ -23,7 +23,7 @@ class OpencodeHooks:
     #: The plugin may be installed for the user and for a project.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """See `Hooks.read`; a prompt, an answer's parts in order, or an event."""
         fields = parse_object(payload)
         parts = fields.get("parts")

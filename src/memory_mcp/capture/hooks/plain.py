@@ -18,7 +18,7 @@ class PlainHooks:
     #: A hook written by hand sends a payload twice only on purpose.
     ONE_PER_MOMENT: ClassVar[bool] = False
 
-    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+    def parse_payload(self, payload: str, envelope: Envelope) -> HookEvents:
         """Return the events of a payload; one wrong event refuses all of it.
 
         An event without an id gets "<the envelope's name>#<its place in the payload>".
