@@ -1,5 +1,6 @@
 """Odd arguments for every tool, prompt, resource and completion: what any engine must take, or refuse in our words."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,18 +40,20 @@ def filled(schema: Mapping[str, Any]) -> dict[str, Any]:
     return needed
 
 
-def odd_calls(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each argument of each tool, one odd value after the other."""
+def odd_calls(tools: Sequence[Mapping[str, Any]], share: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each argument of each tool with odd values: of the texts every `share`th, by turns."""
+    turns = itertools.count()
     for tool in tools:
         if tool["name"] in CHANGING:
             continue
         usual = filled(tool["inputSchema"])
         for name, kind in tool["inputSchema"].get("properties", {}).items():
-            for value in NUMBERS if kind.get("type") in ("integer", "number") else TEXTS:
+            for value in NUMBERS if kind.get("type") in ("integer", "number") else TEXTS[next(turns) % share :: share]:
                 yield tool["name"], {**usual, name: [value] if kind.get("type") == "array" else value}
 
 
-def check_odd_arguments(ask: Ask, tools: Sequence[Mapping[str, Any]]) -> None:
+def check_odd_arguments(ask: Ask, tools: Sequence[Mapping[str, Any]], is_long: bool) -> None:
+    """Send each argument a third of the texts, or with `is_long` all of them; AssertionError for foreign words in an answer."""
     wrong = []
 
     def look(method: str, **params: Any) -> None:
@@ -58,7 +61,7 @@ def check_odd_arguments(ask: Ask, tools: Sequence[Mapping[str, Any]]) -> None:
         if any(word in answer for word in FOREIGN):
             wrong.append((method, params, answer[:200]))
 
-    for name, arguments in odd_calls(tools):
+    for name, arguments in odd_calls(tools, 1 if is_long else 3):
         look("tools/call", name=name, arguments=arguments)
     for text in TEXTS:
         for uri in ("memory://toc/", "memory://grip/", "memory://session/", "memory://topic/"):

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
@@ -10,8 +11,8 @@ from tests.interaction.conftest import Door
 from tests.interaction.odd import check_odd_arguments
 
 
-def test_odd_arguments_are_taken_or_refused_in_our_words(door: Door) -> None:
-    tools = [tool.model_dump(by_alias=True) for tool in door.run(lambda client: client.list_tools()).tools]
+def test_odd_arguments_are_taken_or_refused_in_our_words(own: Door, pytestconfig: pytest.Config) -> None:
+    tools = [tool.model_dump(by_alias=True) for tool in own.run(lambda client: client.list_tools()).tools]
 
     def ask(method: str, **params: Any) -> str:
         async def sent(client: Client) -> str:
@@ -29,6 +30,6 @@ def test_odd_arguments_are_taken_or_refused_in_our_words(door: Door) -> None:
                 # A client refuses half a character itself.
                 return "" if isinstance(error, UnicodeError) else json.dumps(str(error))
 
-        return door.run(sent)
+        return own.run(sent)
 
-    check_odd_arguments(ask, tools)
+    check_odd_arguments(ask, tools, pytestconfig.getoption("slow"))

@@ -69,6 +69,8 @@ def test_the_containers_process_serves_until_it_is_stopped_and_ends_the_daemon_i
     port = str(free_port())
     own = {"MEMORY_MCP_STORAGE__DATA_DIR": str(tmp_path / "data"), "MEMORY_MCP_SERVER__HTTP_PORT": port}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    # Who serves ends the daemon, however long a busy machine takes to get there.
+    own |= {"MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "600"}
     env = away(tmp_path, PATH=path, MEMORY_MCP_SERVER__HTTP_TOKEN=TOKEN, MEMORY_MCP_TELEPORT__ENABLED="false", **own)
     words = ["sh", str(FOLDER / "serve.sh"), "--host", "127.0.0.1"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:

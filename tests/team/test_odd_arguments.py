@@ -22,7 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, company: Team) -> Iterator[
         yield made
 
 
-def test_odd_arguments_are_taken_or_refused_in_our_words(company: Team, server: Server) -> None:
+def test_odd_arguments_are_taken_or_refused_in_our_words(company: Team, server: Server, pytestconfig: pytest.Config) -> None:
     caller = server.caller(company.member("odd", "ann", team=Role.WRITER))
     caller.ok("remember", text="The walnut fell into the harbor.", project="/home/ann/pier")
 
@@ -32,7 +32,7 @@ def test_odd_arguments_are_taken_or_refused_in_our_words(company: Team, server: 
             params["uri"] = params["uri"].encode("ascii", "ignore").decode().replace("\0", "%00")
         return json.dumps(caller.ask(method, **params))
 
-    check_odd_arguments(ask, caller.ask("tools/list")["tools"])
+    check_odd_arguments(ask, caller.ask("tools/list")["tools"], pytestconfig.getoption("slow"))
     assert "walnut" in json.dumps(caller.ok("get_events", scope="all"))
 
 
