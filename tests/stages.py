@@ -88,6 +88,11 @@ class Stages:
             self._seconds[stage] += _used_seconds() - began
             self._tests[stage] += 1
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        # What is shared may end now, by processes of its own.
+        self._pure_test = ""
+
     # what is said at the end
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
