@@ -35,48 +35,54 @@ _SET_CHILD_SUBREAPER = 36
 
 
 class Runner:
-    """Runs commands, and collects what they leave behind."""
+    """Runs commands, collects what they leave behind, and counts seconds of a processor."""
 
     def __init__(self) -> None:
         self._statuses: dict[int, int] = {}
+        #: By step; what outlived who had started it is counted apart.
+        self.seconds: dict[str, float] = {}
         # Tests start the program some hundred times: where its bytecode may not be kept, each start compiles it again.
         self._environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self._collects = sys.platform == "linux" and ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        self._names: dict[int, str] = {}
 
-    def start(self, command: list[str], output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
+    def start(self, name: str, command: list[str], output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
+        self._names[process.pid] = name
+        return process
 
     def wait(self, process: "subprocess.Popen[bytes]") -> int:
         """Return how a process ended, as its exit status or the negative number of a signal."""
         if not self._collects:
             return process.wait()
         while process.pid not in self._statuses:
-            pid, status = os.wait()
+            pid, status, used = os.wait4(-1, 0)
+            name = self._names.get(pid, "background processes")
+            self.seconds[name] = self.seconds.get(name, 0) + used.ru_utime + used.ru_stime
             self._statuses[pid] = os.waitstatus_to_exitcode(status)
         process.returncode = self._statuses[process.pid]
         return process.returncode
 
     def run(self, name: str, command: list[str]) -> int:
         print(f"== {name}", flush=True)  # noqa: T201
-        return self.wait(self.start(command))
+        return self.wait(self.start(name, command))
 
 
 def main() -> int:
     """Run every step, also after one failed; the first failing step's status."""
     began, runner, steps = time.monotonic(), Runner(), (TESTS,) if CHOSEN else (*CHECKS, TESTS)
     with tempfile.TemporaryFile() as output:
-        types = None if CHOSEN else runner.start(TYPES, output)
+        types = None if CHOSEN else runner.start("types", TYPES, output)
         if next((ROOT / "tests").rglob("*-pytest-*.pyc"), None) is None:
             # In a clean clone each worker would write the tests' modules anew, as pytest rewrites them: ten seconds.
-            runner.wait(runner.start([PYTHON, "-m", "pytest", "--collect-only"], subprocess.DEVNULL))
+            runner.wait(runner.start("compiling", [PYTHON, "-m", "pytest", "--collect-only"], subprocess.DEVNULL))
         statuses = [runner.run(*step) for step in steps]
         if types:
             statuses.append(runner.wait(types))
             output.seek(0)
             print(f"== types\n{output.read().decode()}", flush=True)  # noqa: T201
-    used = os.times()
-    seconds = used.children_user + used.children_system
-    print(f"== {seconds:.0f} seconds of a processor in {time.monotonic() - began:.0f} seconds")  # noqa: T201
+    shares = ", ".join(f"{name} {seconds:.0f}" for name, seconds in runner.seconds.items())
+    print(f"== {time.monotonic() - began:.0f} seconds; of a processor {sum(runner.seconds.values()):.0f}: {shares}")  # noqa: T201
     return next((status for status in statuses if status), 0)
 
 
