@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,18 +10,25 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.model.event import Event
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.ids import EventId, short_grip
+from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.duckdb.keyed_rows import PATH
 from memory_mcp.storage.settings import StorageSettings
-from tests.factories import a_small_history, run_of
+from memory_mcp.storage.values import Scope
+from tests.factories import a_small_history, draft, run_of
 from tests.fakes import FakeClock
 from tests.filled import filled
 from tests.work import asked_of_the_store
 
-HISTORY = a_small_history(2)
+HISTORY = [
+    *a_small_history(2),
+    draft("Über Straße: die 重试队列 wird zweimal geleert\n\tund  dann   neu gefüllt", at="2026-01-29 10:00", session="signs"),
+    draft("ÜBER STRASSE oder über straße, K und ſ", at="2026-01-29 10:01", session="signs"),
+]
 #: An answer to a person has to read as much.
 NEIGHBOURS = 6
 
@@ -39,10 +47,12 @@ def read_by_key(storage: Storage, seed: int = 1) -> dict[str, object]:
     some_events, some_grips = rng.sample(events, min(25, len(events))), rng.sample(grips, min(25, len(grips)))
     some_nodes = [node.node_id for node in rng.sample(nodes, min(20, len(nodes)))]
     ids = [event.event_id for event in some_events]
+    questions = [_make_question(rng, event, segments) for event in (*some_events, *some_events)]
     return {
         "events": storage.events.get_events([*ids, EventId("01ARZ3NDEKTSV4RRFFQ69G5FAV")]),
         "each": [storage.events.find_event(i) for i in ids],
         "neighbours": [storage.events.get_neighbours(e, NEIGHBOURS, NEIGHBOURS) for e in some_events],
+        "texts": [storage.events.search_words(*question) for question in questions],
         "pairs": storage.events.find_duplicates(ids),
         "grips": storage.grips.get_grips([g.grip_id for g in some_grips]),
         "grip": [storage.grips.find_grip(short_grip(g.grip_id)) for g in some_grips],
@@ -51,6 +61,23 @@ def read_by_key(storage: Storage, seed: int = 1) -> dict[str, object]:
         "heads": storage.toc.get_heads(some_nodes),
         "nodes": storage.toc.get_nodes(some_nodes),
     }
+
+
+def _make_question(
+    rng: random.Random, event: Event, segments: Sequence[Segment]
+) -> tuple[Scope, list[str], int, Sequence[Segment] | None]:
+    """A piece of a text, two words of it, or words that are nowhere; anywhere, in a scope, or in some segments."""
+    start = rng.randrange(max(1, len(event.text) - 12))
+    piece = rng.choice([event.text[start : start + rng.randint(2, 12)].swapcase(), "no such words", "ÜBER\u2003Straße 重试队列"])
+    words = [piece.strip() or "the", *rng.sample(event.text.split(), rng.randint(0, 1))]
+    scopes = [
+        Scope(),
+        Scope(project=event.project),
+        Scope(role=event.role.value, speaker=event.speaker.upper()),
+        Scope(agent=event.agent, window=TimeWindow(event.timestamp - 86_400_000, event.timestamp + 1)),
+        Scope(excluded=frozenset({ExcludedSession(event.session_id, event.timestamp)})),
+    ]
+    return rng.choice(scopes), words, rng.choice([1, 5, 50]), rng.choice([None, rng.sample(segments, min(9, len(segments)))])
 
 
 def read_from_the_store(directory: Path, aside: Path) -> dict[str, object]:
@@ -85,11 +112,13 @@ def test_rows_are_read_from_the_copy_and_are_those_of_the_store(settings: Settin
     copied = read_by_key(storage)
     event = next(iter(storage.events.iter_all()))[5].event
     storage.events.drop_recent()
+    cuts = storage.toc.get_cuts([event.stream])[event.stream][:1]
     with asked_of_the_store() as read:
         storage.events.get_neighbours(event, 3, 3)
         storage.events.get_events([event.event_id])
         storage.events.find_duplicates([event.event_id])
         storage.grips.grips_by_event([event.event_id])
+        storage.events.search_words(Scope(), ["retry queue"], 1, cuts)
     assert read.statements == []
     storage.close()
     assert copied == read_from_the_store(settings.storage.directory, tmp_path / "plain")

@@ -21,6 +21,7 @@ from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
+from memory_mcp.storage.duckdb.text_search import INSIDE, SPANS, TextSearch, span_columns
 from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
@@ -32,17 +33,12 @@ EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGI
 #: The range lets the engine skip whole blocks of other times.
 _AT = """SELECT event_id, content, session_id FROM event
 WHERE event_id BETWEEN ?::HUGEINT AND ?::HUGEINT AND (event_id >> 80)::BIGINT IN (SELECT unnest(?::BIGINT[]))"""
-#: Parameters: see `_spans`.
-_SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
-             unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
-_INSIDE = """(e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
-  AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))"""
-_WITHIN = f"(SELECT {_SPANS}) s JOIN event e ON e.stream = s.own AND {_INSIDE}"
+_WITHIN = f"(SELECT {SPANS}) s JOIN event e ON e.stream = s.own AND {INSIDE}"
 _IN_SEGMENTS = f"""
 SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
-FROM (SELECT unnest(?::BIGINT[]) AS key, {_SPANS}) s
+FROM (SELECT unnest(?::BIGINT[]) AS key, {SPANS}) s
 JOIN event e ON e.stream = s.own
-WHERE {_INSIDE}
+WHERE {INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
 _RECAPS = f"""SELECT {EVENT} FROM event
@@ -86,6 +82,7 @@ class DuckEvents:
         self._clock = clock
         self._mark = mark
         self._pairs = Duplicates(con, numbers, keyed)
+        self._texts = TextSearch(con, keyed)
         self._recent = RecentEvents()
         self._quoted = quoted
         self._forgot_ms = 0
@@ -254,7 +251,7 @@ class DuckEvents:
     def _read_segments(
         self, segments: Sequence[Segment], last_seq: int | None, condition: str, bounds: Sequence[int]
     ) -> dict[int, list[Event]]:
-        parameters: list[Any] = [[s.key for s in segments], *_span_columns(segments), *(last_seq, last_seq), *bounds]
+        parameters: list[Any] = [[s.key for s in segments], *span_columns(segments), *(last_seq, last_seq), *bounds]
         events: dict[int, list[Event]] = {}
         for row in self._con.fetch_rows(_IN_SEGMENTS.format(which=condition), parameters):
             events.setdefault(row[0], []).append(self._parse_event(row[1:]))
@@ -299,17 +296,18 @@ class DuckEvents:
     ) -> tuple[int, list[Event]]:
         """Search texts alone; with `segments` the count is their stored sum."""
         where, parameters = self._make_conditions(scope, None)
-        table, within = "event", list[Any]()
         if segments is None:
             (count,) = self._con.fetch_rows(f"SELECT count(*) FROM event {make_where(where)}", parameters)[0]
         else:
-            count, table, within = sum(s.events for s in segments), _WITHIN, _span_columns(segments)
-        for word in words:
-            condition, pattern = make_text_condition(word)
-            where.append(condition)
-            parameters.append(pattern)
-        sql = f"SELECT {EVENT} FROM {table} {make_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
-        return count, [self._parse_event(row) for row in self._con.fetch_rows(sql, [*within, *parameters, limit])]
+            count = sum(s.events for s in segments)
+        rows = self._texts.search_events(scope, self._projects.names, words, limit, segments)
+        if rows is None:
+            table, spans = ("event", list[Any]()) if segments is None else (_WITHIN, span_columns(segments))
+            patterns = [make_text_condition(word) for word in words]
+            condition = make_where([*where, *(condition for condition, _ in patterns)])
+            sql = f"SELECT {EVENT} FROM {table} {condition} ORDER BY ts DESC, event_id DESC LIMIT ?"
+            rows = self._con.fetch_rows(sql, [*spans, *parameters, *(pattern for _, pattern in patterns), limit])
+        return count, [self._parse_event(row) for row in rows]
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Rank by speaker, text and metadata; events without a probe are left out."""
@@ -374,17 +372,6 @@ def _select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -
         for row in rows
         if row[0] != canonical
         and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere.get(shown_by_hidden[row[0]], True)))
-    ]
-
-
-def _span_columns(segments: Sequence[Segment]) -> list[Any]:
-    """Return the parameters of `_SPANS`."""
-    return [
-        [s.stream for s in segments],
-        [s.start[0] for s in segments],
-        [event_key(s.start[1]) for s in segments],
-        [s.end[0] for s in segments],
-        [event_key(s.end[1]) for s in segments],
     ]
 
 

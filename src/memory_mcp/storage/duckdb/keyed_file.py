@@ -15,15 +15,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from memory_mcp.model.ids import HASH_MASK
+from memory_mcp.storage.trigrams import SIZE, list_bits, make_signature, select_groups
 
 Row = tuple[Any, ...]
+#: A stream with the first and the last position (time, key) of a stretch.
+Span = tuple[int, tuple[int, int], tuple[int, int]]
+#: Index of the text in a row of an event.
+_TEXT = 12
 EVENTS, GRIPS, PAIRS, SEGMENTS, NODES = "event", "grip", "pair", "segment", "node"
 #: Raise it when the tables change: a file of another version is filled again.
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE signatures (number INTEGER PRIMARY KEY, newest BLOB NOT NULL, bits BLOB NOT NULL);
 CREATE TABLE event (id BLOB PRIMARY KEY, stream INTEGER NOT NULL, ts INTEGER NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX event_order ON event (stream, ts, id);
 CREATE TABLE grip (tail BLOB NOT NULL, id BLOB NOT NULL, event_start BLOB NOT NULL, event_end BLOB NOT NULL,
@@ -38,6 +46,10 @@ CREATE TABLE node (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
 """
 #: Events and characters of a block at most; decoded blocks that are kept.
 _BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS = 8, 16_000, 64
+#: Blocks of a group, which has one signature (`storage.trigrams`).
+_GROUP = 2
+#: Groups of a row of signatures; the time of one without events.
+_GROUPS, _NEVER = 16, -(1 << 63)
 #: A line is its block's number times this, plus its place in the block.
 _LINES = 64
 #: The next levels halve the speed for a tenth of the size.
@@ -77,6 +89,7 @@ class KeyedFile:
         self._con.execute("PRAGMA journal_mode = WAL")
         self._con.execute("PRAGMA synchronous = NORMAL")
         self._con.execute("PRAGMA cache_size = -2000")
+        self._con.execute("PRAGMA mmap_size = 268435456")
 
     def close(self) -> None:
         """Close the file; its log is taken in."""
@@ -125,8 +138,59 @@ class KeyedFile:
 
     def _write_block(self, number: int, lines: list[bytes]) -> None:
         self._blocks.pop(number, None)
+        self._add_signature(number // _GROUP, lines)
         body = zlib.compress(b"\n".join(lines), _LEVEL)
         self._con.execute("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", [number, len(lines), body])
+
+    def _add_signature(self, group: int, lines: list[bytes]) -> None:
+        number, place = divmod(group, _GROUPS)
+        row = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
+        newest = np.frombuffer(row[0], "<i8").copy() if row else np.full(_GROUPS, _NEVER, "<i8")
+        bits = bytearray(row[1] if row else bytes(_GROUPS * SIZE))
+        rows, part = [json.loads(line) for line in lines], slice(place * SIZE, (place + 1) * SIZE)
+        newest[place] = max(int(newest[place]), *(row[1] for row in rows))
+        bits[part] = make_signature((row[_TEXT] for row in rows), bytes(bits[part]))
+        self._con.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?, ?)", [number, newest.tobytes(), bytes(bits)])
+
+    def find_groups(self, words: Sequence[str], spans: Sequence[Span] | None) -> list[tuple[int, int]] | None:
+        """Return the groups of events that may hold all words: number and newest time, newest first.
+
+        With `spans` only those with an event of one. None if the words are too short to tell.
+        """
+        bits = list_bits(words)
+        if not len(bits):
+            return None
+        wanted = None if spans is None else self._list_groups(spans)
+        if wanted is None:
+            rows = self._con.execute("SELECT number, newest, bits FROM signatures").fetchall()
+        else:
+            sql = "SELECT number, newest, bits FROM signatures WHERE number IN ({})"
+            rows = self._fetch_many(sql, sorted({number // _GROUPS for number in wanted}))
+        newest = np.frombuffer(b"".join(row[1] for row in rows), "<i8")
+        indices = select_groups(b"".join(row[2] for row in rows), bits).tolist()
+        groups = [(rows[i // _GROUPS][0] * _GROUPS + i % _GROUPS, int(newest[i])) for i in indices]
+        return sorted((g for g in groups if wanted is None or g[0] in wanted), key=lambda group: -group[1])
+
+    def _list_groups(self, spans: Sequence[Span]) -> set[int]:
+        sql = "SELECT DISTINCT line / ? FROM event WHERE stream = ? AND (ts, id) BETWEEN (?, ?) AND (?, ?)"
+        numbers: set[int] = set()
+        for stream, (start, start_key), (end, end_key) in spans:
+            parameters = [_LINES * _GROUP, stream, start, pack_key(start_key), end, pack_key(end_key)]
+            numbers.update(number for (number,) in self._con.execute(sql, parameters))
+        return numbers
+
+    def read_groups(self, numbers: Iterable[int], probes: Sequence[bytes]) -> list[Row]:
+        """Return the rows of groups in whose stored form all probes are, lower-case letters and digits."""
+        sql = "SELECT body FROM block WHERE number BETWEEN ? AND ?"
+        rows: list[Row] = []
+        for number in numbers:
+            for (body,) in self._con.execute(sql, [number * _GROUP, (number + 1) * _GROUP - 1]):
+                text = _decompress(body)
+                lowered = text.lower()
+                if all(probe in lowered for probe in probes):
+                    lines = zip(text.split(b"\n"), lowered.split(b"\n"), strict=True)
+                    rows += [tuple(json.loads(line)) for line, low in lines if all(probe in low for probe in probes)]
+        return rows
 
     def read_events(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of those events that are here."""
@@ -214,7 +278,7 @@ class KeyedFile:
 
     def clear_table(self, name: str) -> None:
         """Empty a table, for events also their blocks."""
-        for table in (EVENTS, "block") if name == EVENTS else (name,):
+        for table in (EVENTS, "block", "signatures") if name == EVENTS else (name,):
             self._con.execute(f"DELETE FROM {table}")
         self._blocks.clear()
 

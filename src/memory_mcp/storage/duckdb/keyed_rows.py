@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, remove_file
+from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, Span, remove_file
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.rows import EVENT, GRIP, SEGMENT
 
@@ -129,6 +129,14 @@ class KeyedRows:
             return rows[:limit]
 
         return self._read((EVENTS, PAIRS), read)
+
+    def find_groups(self, words: Sequence[str], spans: Sequence[Span] | None) -> list[tuple[int, int]] | None:
+        """Return the groups of events that may hold all words, as `KeyedFile.find_groups`; None also as above."""
+        return self._read((EVENTS,), lambda file: file.find_groups(words, spans))
+
+    def read_groups(self, numbers: Sequence[int], probes: Sequence[bytes]) -> list[Row] | None:
+        """Return the rows of groups that hold all probes; None as above."""
+        return self._read((EVENTS,), lambda file: file.read_groups(numbers, probes))
 
     def read_grips(self, keys: Sequence[int]) -> list[Row] | None:
         """Return the rows (`GRIP`) of stored grips; None as above."""

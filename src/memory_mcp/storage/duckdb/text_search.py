@@ -1,0 +1,98 @@
+"""The newest events whose texts hold some words, letter by letter.
+
+Signatures of groups of events (`storage.trigrams`) say where they may be; these groups are read newest first until no older one
+can matter. Without a keyed copy, for words of less than three
+letters and for words that most groups may hold, the engine reads every text.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from memory_mcp.model.event import stream_key
+from memory_mcp.model.ids import event_key
+from memory_mcp.model.project import ProjectNames
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.duckdb.conditions import make_row_filter
+from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.keyed_file import Span
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
+from memory_mcp.storage.values import Scope
+
+#: Parameters: see `span_columns`.
+SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
+             unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
+INSIDE = """(e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
+  AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))"""
+#: Groups that are read in the first round, in each later one twice as many; after how many it is judged; and in all.
+_FIRST_ROUND, _TRIAL, _MOST_GROUPS = 8, 24, 200
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]{3,}")
+
+
+class TextSearch:
+    """Searches the texts of one store."""
+
+    def __init__(self, con: Connection, keyed: KeyedRows) -> None:
+        self._con = con
+        self._keyed = keyed
+
+    def search_events(
+        self, scope: Scope, names: ProjectNames, words: Sequence[str], limit: int, segments: Sequence[Segment] | None
+    ) -> list[Row] | None:
+        """Return up to `limit` shown rows (`EVENT`) with all words, newest first; None if all texts have to be read.
+
+        With `segments` only their events are searched.
+        """
+        ends = None if segments is None else [_list_ends(s) for s in segments]
+        spans = None if segments is None or ends is None else [(s.stream, *e) for s, e in zip(segments, ends, strict=True)]
+        groups = self._keyed.find_groups(words, spans)
+        if groups is None:
+            return None
+        # Letters and digits are the same in whatever form a row is stored: the longest stretch of each word is looked for there.
+        probes = [max(pieces, key=len).lower().encode() for word in words if (pieces := _ASCII_WORD.findall(word))]
+        is_match, is_inside = make_row_filter(scope, names, words), _SpanFilter(spans)
+        rows: list[Row] = []
+        start = 0
+        for size in (_FIRST_ROUND << n for n in count()):
+            if start >= len(groups) or (len(rows) == limit and groups[start][1] < rows[-1][1]):
+                return rows
+            # At the rate so far it would take so many: reading every text is faster.
+            if start >= _TRIAL and min(len(groups), start * limit // max(len(rows), 1)) > _MOST_GROUPS:
+                return None
+            candidates = self._keyed.read_groups([number for number, _ in groups[start : start + size]], probes)
+            matching = [row for row in candidates or () if is_match(row) and is_inside(row)]
+            hidden = self._keyed.read_pairs([row[0] for row in matching])
+            if candidates is None or hidden is None:
+                return None
+            hidden_keys = {key for key, _ in hidden}
+            rows += [row for row in matching if row[0] not in hidden_keys]
+            rows = sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)[:limit]
+            start += size
+        raise AssertionError("rounds do not end")
+
+
+class _SpanFilter:
+    """Whether a row is in one of some stretches of streams; in any, without stretches."""
+
+    def __init__(self, spans: Sequence[Span] | None) -> None:
+        self._by_stream: dict[int, list[Span]] | None = None if spans is None else {}
+        for span in spans or ():
+            assert self._by_stream is not None
+            self._by_stream.setdefault(span[0], []).append(span)
+
+    def __call__(self, row: Row) -> bool:
+        if self._by_stream is None:
+            return True
+        spans = self._by_stream.get(stream_key(row[2], row[4], row[5]), ())
+        return any(first <= (row[1], row[0]) <= last for _, first, last in spans)
+
+
+def span_columns(segments: Sequence[Segment]) -> list[Any]:
+    """Return the columns of segments' streams and ends for `SPANS`."""
+    ends = [_list_ends(s) for s in segments]
+    return [[s.stream for s in segments], *([end[i][j] for end in ends] for i in (0, 1) for j in (0, 1))]
+
+
+def _list_ends(segment: Segment) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (segment.start[0], event_key(segment.start[1])), (segment.end[0], event_key(segment.end[1]))
