@@ -15,7 +15,7 @@ from bench.place import Place
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
-from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.registry import load_entry, respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.inside import BARE, Inside
@@ -175,7 +175,7 @@ def opened(place: Place) -> Iterator[App]:
 
 def quotes(app: App, grip_ids: Iterable[str]) -> dict[str, str]:
     """The words of citations, each of which can be opened."""
-    return {one: respond(app, REQUESTS["expand_grip"].request(grip_id=one), Caller()).grip.quote for one in grip_ids}
+    return {one: respond(app, load_entry("expand_grip").request(grip_id=one), Caller()).grip.quote for one in grip_ids}
 
 
 def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, history: Path) -> None:
@@ -185,7 +185,7 @@ def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, h
     say(here, own, said("jwt", "The JWT expires one hour early."))
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
     with opened(there) as app:
-        respond(app, REQUESTS["pin"].request(day), Caller())
+        respond(app, load_entry("pin").request(day), Caller())
         named = {grip for node in app.storage.toc.iter_nodes() for bullet in node.bullets for grip in map(str, bullet.grip_ids)}
         quoted = quotes(app, named)
     there.ok("projects", "alias", "github.com/acme/shop", "github.com/acme/harbour")

@@ -17,7 +17,7 @@ from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.requests.carrying import page
 from memory_mcp.requests.events import GetEvents, get_events
-from memory_mcp.requests.forget import PERSON, Forget, forget
+from memory_mcp.requests.forget import Forget, forget
 from memory_mcp.requests.material import of_session
 from memory_mcp.requests.scope import Caller, Scoped
 from memory_mcp.storage.settings import StorageSettings
@@ -129,7 +129,7 @@ def test_a_copy_can_be_read_by_its_own_session_and_forgetting_it_forgets_all_of_
         assert of_session(app, own, Scoped(None), 2000).about.startswith(f"session {copied}")
         # Whichever of the two is named, both go, and no copy comes back.
         event = app.storage.events.list_events(Scope(), own)[2]
-        forget(app, Forget(event=event.event_id, dry_run=False, by=PERSON), Caller(""))
+        forget(app, Forget(event=event.event_id, dry_run=False, is_person=True), Caller(""))
         more = [replace(new_ids(draft), session_id="another") for draft in drafts]
         app.append(more, name)
         assert event.text not in [e.text for e in app.storage.events.list_events(Scope())]

@@ -16,7 +16,8 @@ from mcp.types import TextResourceContents
 from bench.place import Place
 from memory_mcp.app import App
 from memory_mcp.model.event import Role
-from memory_mcp.server.apps import EVIDENCE, TIMELINE
+from memory_mcp.requests.entry import EVIDENCE_PAGE as EVIDENCE
+from memory_mcp.requests.entry import TIMELINE_PAGE as TIMELINE
 from memory_mcp.server.build import build_server
 from tests.browser import pages
 from tests.daemon.inside import SERVED

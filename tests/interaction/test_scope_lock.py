@@ -17,7 +17,7 @@ from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests.capturing import ListPaused, PauseCapture, ResumeCapture
 from memory_mcp.requests.plain import as_json
-from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.registry import REQUESTS, load_entry, respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.server.build import build_server
 from memory_mcp.storage.settings import StorageSettings
@@ -128,6 +128,8 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope, and
 #: `requests/test_topic_map.py` has enough to talk about for topics.
 NOBODYS = {"plan_query", "classify_query"}
+#: The root is a node; what is written goes to the caller's own project, or is refused.
+ROOT_AND_WRITES = {"get_toc_root", "remember", "ingest_events"}
 NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit", "list_paused"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
@@ -149,7 +151,8 @@ OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
 
 
 def test_every_request_is_told_apart() -> None:
-    assert {*BY_ID, *SCOPED, *LISTS, *REFUSES, *NOBODYS, *NO_TOOL, *REFUSED_WITHOUT_TOOL, *OWN_WITHOUT_TOOL} == set(REQUESTS)
+    with_tools = {*BY_ID, *SCOPED, *LISTS, *REFUSES, *NOBODYS, *ROOT_AND_WRITES}
+    assert with_tools | {*NO_TOOL, *REFUSED_WITHOUT_TOOL, *OWN_WITHOUT_TOOL} == set(REQUESTS)
 
 
 @pytest.mark.parametrize("tool", BY_ID)
@@ -206,7 +209,7 @@ def test_what_concerns_every_project_is_refused(app: App, tool: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED_WITHOUT_TOOL)
 def test_what_no_tool_asks_and_concerns_every_project_is_refused_too(app: App, name: str) -> None:
-    request = REQUESTS[name].request(**REFUSED_WITHOUT_TOOL[name])
+    request = load_entry(name).request(**REFUSED_WITHOUT_TOOL[name])
     with pytest.raises(InvalidQuery, match="concerns more than the project of this connection"):
         respond(app, request, Caller(SHOP, locked=True))
 
@@ -214,11 +217,11 @@ def test_what_no_tool_asks_and_concerns_every_project_is_refused_too(app: App, n
 @pytest.mark.parametrize("name", OWN_WITHOUT_TOOL)
 def test_what_no_tool_asks_tells_its_own_and_no_other(app: App, name: str) -> None:
     bound = Caller(SHOP, locked=True)
-    said = json.dumps(as_json(respond(app, REQUESTS[name].request(**OWN_WITHOUT_TOOL[name]), bound)))
+    said = json.dumps(as_json(respond(app, load_entry(name).request(**OWN_WITHOUT_TOOL[name]), bound)))
     assert SHOP in said
     assert not [word for word in FOREIGN if word in said]
     with pytest.raises(InvalidQuery, match="this connection is bound to project"):
-        respond(app, REQUESTS[name].request(**OWN_WITHOUT_TOOL[name], project=BILLING), bound)
+        respond(app, load_entry(name).request(**OWN_WITHOUT_TOOL[name], project=BILLING), bound)
 
 
 def test_a_pause_of_another_project_is_not_told(app: App, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.requests.registry import REQUESTS
+from memory_mcp.requests.entry import Effect
+from memory_mcp.requests.registry import DEFAULT_TOOLS, FULL_TOOLS, load_entry
 from memory_mcp.server.build import instructions
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
-from tests.writing import WRITING
 
 SNAPSHOT = Path(__file__).parent / "tools.json"
 DEFAULT = [
@@ -38,7 +38,7 @@ WRITES = {*STATEMENTS, "rebuild_index", "prune_index", *PROJECTS[3:], *LAST}
 
 
 def test_requests_that_write_are_those_whose_tools_say_so() -> None:
-    assert WRITES & set(REQUESTS) == WRITING & set(json.loads(SNAPSHOT.read_text(encoding="utf-8")))
+    assert {name for name in (*DEFAULT_TOOLS, *FULL_TOOLS) if load_entry(name).effect is not Effect.READS} == WRITES
 
 
 def size(value: Any) -> int:

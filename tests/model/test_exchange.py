@@ -1,6 +1,5 @@
 """Which messages of an exchange ask, reply, or ask the memory: by who speaks, what follows and which tool was called."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,6 +16,7 @@ from memory_mcp.model.exchange import (
     question_share,
     without_questions,
 )
+from memory_mcp.requests.registry import DEFAULT_TOOLS, FULL_TOOLS
 from tests.factories import event
 from tests.writing import WRITING
 
@@ -179,22 +179,8 @@ def test_the_command_line_asks_the_memory_too(command: str, asks: bool) -> None:
 
 def test_our_asking_tools_are_tools_of_ours_that_read() -> None:
     names = {*ASKING_TOOLS, *SHARED_NAMES}
-    assert names <= set(_offered())
+    assert names <= {*DEFAULT_TOOLS, *FULL_TOOLS}
     assert names.isdisjoint({*WRITING, "remember", "ingest_events"})
-
-
-def _offered() -> Sequence[str]:
-    from memory_mcp.server.tools import default, full, indexes, topics
-
-    groups = (default.Default, full, indexes.Indexes, topics)
-    classes = [g if isinstance(g, type) else next(c for c in vars(g).values() if _is_group(c)) for g in groups]
-    return [name for group in classes for name in vars(group)]
-
-
-def _is_group(value: object) -> bool:
-    from memory_mcp.server.tools.kit import Group
-
-    return isinstance(value, type) and issubclass(value, Group) and value is not Group
 
 
 def test_what_only_asks_is_measured_in_every_script() -> None:

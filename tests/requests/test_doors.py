@@ -15,7 +15,7 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import perform
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.requests import plain
-from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.registry import REQUESTS, load_entry, respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
@@ -75,11 +75,11 @@ COMMANDS = {
     "correct": Command(("correct",), ("grip_id", "text")),
     "retract": Command(("retract",), ("grip_id",)),
 }
-#: What is not paused is recorded: nothing is to be done, and nothing is wrong.
-NEVER_REFUSED = {"resume_capture"}
-#: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both, a person
-#: splits a project in the explorer.
-TOOLS_ALONE = {"rebuild_index", "get_vector_index_status", "split_project"}
+#: What is not paused is recorded: nothing is to be done, and nothing is wrong. There is always a root.
+NEVER_REFUSED = {"resume_capture", "get_toc_root"}
+#: No command asks these alone: agents write, one builds several indexes and shows how far it is, another has the status of
+#: both, a person splits a project in the explorer.
+TOOLS_ALONE = {"rebuild_index", "get_vector_index_status", "split_project", "remember", "ingest_events"}
 #: The explorer's pages alone ask these: how they show what other requests and commands tell.
 PAGES_ALONE = {"export_shown", "list_paused", "list_clients"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
@@ -476,7 +476,7 @@ def test_every_request_is_asked_here() -> None:
     alone = TOOLS_ALONE | PAGES_ALONE | set(COMMANDS_ALONE)
     assert {name for name, _ in FOUND} | alone >= set(REQUESTS)
     assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
-    takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
+    takes_nothing = {name for name in REQUESTS if not fields(load_entry(name).request)}
     assert {name for name, *_ in REFUSED} | alone | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
 
@@ -555,7 +555,7 @@ def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(
     app: App, name: str, arguments: dict[str, Any], wrong: dict[str, Any], error: str
 ) -> None:
     doors, arguments = Doors(app, ""), stood_for(app, arguments)
-    told, again = doors.command(name, arguments)[0], respond(app, REQUESTS[name].request(**arguments), Caller(""))
+    told, again = doors.command(name, arguments)[0], respond(app, load_entry(name).request(**arguments), Caller(""))
     assert told is not None
     # What was changed by the first is not changed by the second.
     told.pop("changed", None)

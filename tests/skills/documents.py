@@ -18,7 +18,7 @@ from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
 from memory_mcp.model.ids import parse_node_id
-from memory_mcp.requests.registry import all_requests
+from memory_mcp.requests.registry import all_requests, load_entry
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The Claude Code plugin.
@@ -183,7 +183,7 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
 
 def _fields() -> Iterator[str]:
     """Fields of all answers, also of those that only the full detail has."""
-    left: list[Any] = [get_type_hints(entry.handle)["return"] for entry in all_requests().values()]
+    left: list[Any] = [load_entry(name).response for name in all_requests()]
     seen = set()
     while left:
         kind = left.pop()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.requests.forget import PERSON, Forget, forget
+from memory_mcp.requests.forget import Forget, forget
 from memory_mcp.requests.scope import Caller as Anybody
 from memory_mcp_team.access.permissions import Role
 from memory_mcp_team.server.open_memories import MemoryKey
@@ -113,7 +113,7 @@ def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_a
         assert holding(caches[0])
 
         with first.host.lend_as(ann, here.space, writing=True) as app:
-            assert forget(app, Forget(value=VALUE, dry_run=False, by=PERSON), Anybody()).forgotten
+            assert forget(app, Forget(value=VALUE, dry_run=False, is_person=True), Anybody()).forgotten
         until(lambda: holding(caches[0]) == [], "for the folder of the closed space to go")
         assert holding(caches[1])
         with server_of(team, tmp_path / "c", few) as third:

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from bench.place import Place
-from memory_mcp.requests.forget import PERSON, Forget, forget
+from memory_mcp.requests.forget import Forget, forget
 from memory_mcp.requests.scope import Caller
 from memory_mcp_team.access.permissions import Role
 from tests import postgres
@@ -66,7 +66,7 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
         # A backup as the operator's guide takes it.
         tool("pg_dump", "-Fc", "-f", str(tmp_path / "backup"), "-d", as_superuser(team.url))
         with one.host.lend_as(who, ana.space, writing=True) as app:
-            assert forget(app, Forget(value=SECRET, dry_run=False, by=PERSON), Caller()).forgotten
+            assert forget(app, Forget(value=SECRET, dry_run=False, is_person=True), Caller()).forgotten
         assert SECRET not in texts(team.url)
 
     settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": team.url, "MEMORY_MCP_TEAM__AUTH": "keys"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.errors import MemoryMcpError
-from memory_mcp.requests.registry import REQUESTS, answer
+from memory_mcp.requests.registry import REQUESTS, answer, load_entry
 from memory_mcp.requests.scope import Caller
 from memory_mcp_team.access.permissions import ACTS, Act
 from memory_mcp_team.postgres import connection, database, migrations
@@ -47,7 +47,7 @@ def answers(team: Team, tenants: Tenants, folder: Path) -> dict[str, str]:
         for name, arguments in asked(tenants).items():
             try:
                 with server.host.lend_as(who, who.grants[0], writing=False) as app:
-                    told[name] = alike(answer(app, REQUESTS[name].request(**arguments), Caller()), tenants.handles[OTHER, 1])
+                    told[name] = alike(answer(app, load_entry(name).request(**arguments), Caller()), tenants.handles[OTHER, 1])
             except MemoryMcpError as error:
                 told[name] = str(error)
     return told

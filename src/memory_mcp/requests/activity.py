@@ -3,10 +3,13 @@
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY
-from memory_mcp.requests.limits import YEAR
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import YEAR, Argument
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.times import times_of
@@ -15,19 +18,14 @@ from memory_mcp.storage.values import ActivityCount, MonthCount
 
 @dataclass(frozen=True, slots=True)
 class GetAgentActivity:
-    """The last `days` local days, or `since` to `until`.
+    """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
 
-    Today is among the days; the days of `since` and `until` are included whole.
-    """
-
-    #: None for a year, where neither since nor until is given.
-    days: int | None = None
-    since: str = ""
-    until: str = ""
-    #: Only sessions of this agent, by its whole name.
-    agent: str = ""
-    project: str = ""
-    scope: str = ""
+    days: Annotated[int | None, Argument("The last so many; default: a year", range=YEAR)] = None
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    agent: arguments.Agent = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +76,7 @@ class AgentActivity:
     years: Sequence[int]
 
 
+@answers("get_agent_activity", GetAgentActivity, "Activity by day")
 def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> AgentActivity:
     """Count events and sessions by local day, project and agent.
 

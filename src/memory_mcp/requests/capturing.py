@@ -3,32 +3,36 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base import pauses
 from memory_mcp.base.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.ledger import AuditEntry
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import Argument
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.lock import is_read_only
 
 _DURATION = re.compile(r"(\d{1,4})\s*([mhd])")
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_Paused = Annotated[str, Argument("Default: the caller's; * for all", longest=500)]
 
 
 @dataclass(frozen=True, slots=True)
 class PauseCapture:
-    """A pause of a project ("": the caller's; "*": all) for a `duration` such as 30m, 2h or 1d ("": until resumed); `by` asks."""
+    """Record nothing of a project from now on, at the user's wish. What is said meanwhile is never recorded."""
 
-    project: str = ""
-    duration: str = ""
+    project: _Paused = ""
+    duration: Annotated[str, Argument("As 30m, 2h or 1d; default: until resumed", longest=20)] = ""
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeCapture:
-    """The end of the pauses of a project ("": the caller's; "*": every pause)."""
+    """Record a paused project again, at the user's wish; what was said meanwhile stays unrecorded."""
 
-    project: str = ""
+    project: _Paused = ""
     by: str = ""
 
 
@@ -56,6 +60,7 @@ class Capturing:
     all_paused: Sequence[str] = ()
 
 
+@answers("pause_capture", PauseCapture, "Pause recording", Effect.SETS)
 def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     """Pause the recording of a project; return what is paused.
 
@@ -86,6 +91,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     return _response(app, directory, project, caller)
 
 
+@answers("resume_capture", ResumeCapture, "Resume recording", Effect.SETS)
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
     """End a project's pauses ("*": all); return what is still paused.
 
@@ -109,6 +115,7 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     return _response(app, directory, project, caller)
 
 
+@answers("list_paused", ListPaused)
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
     """Return the pauses in force that the caller may see.
 

@@ -11,6 +11,7 @@ from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.install.base import Environment
 from memory_mcp.install.status import statuses, trusting
 from memory_mcp.model.event import HOOK
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.scope import Caller
 
 
@@ -41,6 +42,7 @@ class ClientList:
     problem: str = ""
 
 
+@answers("list_clients", ListClients)
 def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     """Return the programs that were found or are configured.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
@@ -11,7 +12,9 @@ from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, hash_parts
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.requests.limits import PAGE, choice
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import PAGE, Argument, choice
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, visible_evidence
@@ -24,29 +27,32 @@ MAX_REASON = 500
 CORRECTS = "corrects"
 
 
+_Grip = Annotated[str, Argument("As results cite it", longest=300)]
+_Reason = Annotated[str, Argument(longest=MAX_REASON)]
+
+
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """Replace the statement of a grip; `by` is the author of the correction."""
+    """Put another statement in the place of a recorded one, which is shown as superseded from now on."""
 
-    grip_id: str
-    text: str
-    reason: str = ""
-    kind: str = ""
+    grip_id: _Grip
+    text: Annotated[str, Argument("What holds instead, self-contained", longest=100_000)]
+    reason: _Reason = ""
+    kind: arguments.Kind = ""
+    idempotency_key: arguments.Key = ""
     by: str = ""
     #: A person typed it on a terminal and confirmed it.
     is_person: bool = False
-    #: Applied once under this key.
-    key: str = ""
     #: A person typed it in the explorer: it is signed as theirs, and counts for no more than an agent's unless `is_person`.
     by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Retract:
-    """Retract the statement of a grip without a replacement."""
+    """Mark a recorded statement as holding no more, with nothing in its place."""
 
-    grip_id: str
-    reason: str = ""
+    grip_id: _Grip
+    reason: _Reason = ""
     by: str = ""
     is_person: bool = False
 
@@ -87,11 +93,12 @@ class Audited:
     acts: Sequence[AuditedAct]
 
 
+@answers("correct", Correct, "Correct", Effect.ADDS)
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """Record a statement that supersedes another; return its ids and project.
 
     Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
-    statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty, the
+    statement; under the same key the event is stored once. Raises InvalidQuery when the text is empty, the
     kind is unknown or nothing of it may be stored, NotFound for an unknown quotation, or one that the caller may not see.
     """
     if not request.text.strip():
@@ -103,7 +110,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
         agent=PERSON if request.is_person else request.by,
         project=project,
         kind=choice(MemoryKind, "kind", request.kind) or "",
-        key=f"correct:{request.key}" if request.key else "",
+        key=f"correct:{request.idempotency_key}" if request.idempotency_key else "",
         trust=Trust.USER if request.is_person else Trust.AGENT_NOTE,
         by_hand=request.by_hand or request.is_person,
         source_id=f"correction:{hash_parts('correction', old.grip_id, request.text):x}",
@@ -117,6 +124,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     return Corrected(superseded=old.grip_id, grip_id=grip, event_id=event_id, project=project)
 
 
+@answers("retract", Retract, "Retract", Effect.SETS)
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
     """Record that a statement no longer holds; it stays stored.
 
@@ -128,6 +136,7 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
     return Corrected(superseded=old.grip_id, project=old.excerpt[0].project)
 
 
+@answers("audit", Audit)
 def audit(app: App, request: Audit, caller: Caller) -> Audited:
     """Return the latest acts upon the memory, newest first.
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
+from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import event_behind, event_cursor
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.event_shapes import FullEvent, shape_events
-from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
+from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Event
@@ -22,28 +25,25 @@ _EVENT_TOKENS = 60
 
 @dataclass(frozen=True, slots=True)
 class GetEvents:
-    """Request for the events of a session, of a segment or of a span of time; or for one event and its neighbours."""
+    """Raw events in time order: of a session, a segment, a time span, or around one event."""
 
-    since: str = ""
-    until: str = ""
+    since: arguments.Since = ""
+    until: arguments.Until = ""
     #: Named alone, its events are read whatever project they belong to.
-    session_id: str = ""
-    limit: int = PAGE.default
-    cursor: str = ""
-    project: str = ""
-    scope: str = ""
-    token_budget: int = TOKENS.default
-    #: A segment; its events alone.
-    node_id: str = ""
-    #: Only this one, and of its session's thread so many before and after it.
-    event_id: str = ""
-    before: int = NEIGHBOURS.default
-    after: int = NEIGHBOURS.default
-    #: Characters left out at the beginning of the named event's text, and characters of every text (0: all).
-    offset: int = CHARACTERS.default
-    text_limit: int = TEXT.default
-    #: full: also agent, project, tool and the like, the length of the whole text, and which of it is quoted by which grip.
-    detail: str = Detail.LEAN
+    session_id: Annotated[str, Argument(longest=300)] = ""
+    limit: arguments.Page = PAGE.default
+    cursor: arguments.Cursor = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
+    token_budget: arguments.Tokens = None
+    node_id: Annotated[str, Argument("Events of this segment", longest=300)] = ""
+    event_id: Annotated[str, Argument("This event alone, with neighbours", longest=300)] = ""
+    #: Of its session's thread.
+    before: arguments.Neighbours = NEIGHBOURS.default
+    after: arguments.Neighbours = NEIGHBOURS.default
+    offset: Annotated[int, Argument("Characters of event_id to leave out", range=CHARACTERS)] = CHARACTERS.default
+    text_limit: Annotated[int, Argument("Characters of each text", range=TEXT)] = TEXT.default
+    detail: Annotated[str, Argument("full: origin, length, quoted spans", values=arguments.DETAIL)] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,7 @@ class Events(Recalled):
     truncated: bool | None = None
 
 
+@answers("get_events", GetEvents, "Events of a time")
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     """Return a page of events, or one event with its neighbours.
 
@@ -63,7 +64,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     long is shortened, and `truncated` set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument,
     NotFound for a segment, session or event that is unknown or that the caller may not see.
     """
-    own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
+    own_budget, full = TOKENS.check(request.token_budget or 0, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     offsets: dict[str, int] = {}
     if not request.event_id:

@@ -11,6 +11,7 @@ from memory_mcp.capture.exclusions import CaptureRules, split_rules
 from memory_mcp.config import load, store, variables
 from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.ledger import AuditEntry
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import MAX_PATTERN
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.lock import is_read_only
@@ -55,12 +56,14 @@ class Exclusions:
     overridden_by: Sequence[str] = ()
 
 
+@answers("list_excluded", ListExcluded)
 def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
     """Return all exclusions; InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "what is excluded")
     return _response(app)
 
 
+@answers("exclude", Exclude)
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
     """Exclude a project, path or tool from recording; return all exclusions.
 
@@ -75,6 +78,7 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
     return replace(exclusions, stored=stored_count)
 
 
+@answers("include", Include)
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
     """Take back the exclusion of exactly this pattern; return the others.
 

@@ -18,8 +18,10 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT, RETRACTED, Supersession
 from memory_mcp.model.orders import describe_flags
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
-from memory_mcp.requests.limits import AROUND, TOKENS
+from memory_mcp.requests.limits import AROUND, TOKENS, Argument
 from memory_mcp.requests.neighbours import choose_neighbours
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
@@ -51,12 +53,15 @@ QUOTATION = "[the quotation]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandRequest:
-    """A citation, and how many events before and after its own are wanted; None leaves that to the answer."""
+    """The exact words behind a grip, checked against the stored event, with what was said before and after.
 
-    grip_id: str
-    before: int | None = None
-    after: int | None = None
-    token_budget: int | None = None
+    Use it before relying on a quotation. Neighbours come in a line each; `more` shows everything.
+    """
+
+    grip_id: arguments.GripId
+    before: Annotated[int | None, Argument("Events before, with their texts", range=AROUND)] = None
+    after: Annotated[int | None, Argument(range=AROUND)] = None
+    token_budget: arguments.Tokens = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,7 @@ class ExpandResponse(Recalled):
     pinned: bool = False
 
 
+@answers("expand_grip", ExpandRequest, "Expand a grip", page=EVIDENCE_PAGE)
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words with what was said around them.
 

@@ -6,6 +6,7 @@ Invariants
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
@@ -14,6 +15,9 @@ from memory_mcp.forgetting.act import Forgetting, ForgettingOutcome
 from memory_mcp.forgetting.survey import Survey, survey_store
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import Argument
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, known_project, visible_evidence
 from memory_mcp.requests.times import times_of
@@ -34,18 +38,19 @@ _ONE = "Name one of: event, session, project, a time (since, until), topic, valu
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """What is to be forgotten: exactly one kind is named, but a time may go with session or project; `by` is who asks."""
+    """Say how much would be forgotten with one of these; a person confirms it with `memory-mcp forget ... --yes`."""
 
-    #: An event's id, or a grip of its words.
-    event: str = ""
-    session: str = ""
-    project: str = ""
-    since: str = ""
-    until: str = ""
-    topic: str = ""
-    value: str = ""
-    dry_run: bool = True
+    event: Annotated[str, Argument("An event's id or a grip", longest=300)] = ""
+    session: Annotated[str, Argument(longest=300)] = ""
+    project: arguments.Project = ""
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    topic: Annotated[str, Argument("A topic's id", longest=300)] = ""
+    value: Annotated[str, Argument("A text to take out of every event", longest=2000)] = ""
+    dry_run: Annotated[bool, Argument("Only say what would go")] = True
     by: str = ""
+    #: A person typed it on a terminal, or in the explorer, and confirmed it.
+    is_person: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +74,27 @@ class Forgotten(Recalled):
     note: str = ""
 
 
+@answers("forget", Forget, "Forget", Effect.SETS)
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     """Forget what is named, or with `dry_run` only look.
 
     Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
-    bound to one project, and for a tool (`by` is not `PERSON`) that is not allowed to forget; NotFound for an
+    bound to one project, and for a tool (`is_person` is False) that is not allowed to forget; NotFound for an
     unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
     forget_request, subject = _resolve_request(app, request, caller)
     if request.dry_run:
         return _preview(app, forget_request, subject)
-    if request.by != PERSON and not app.settings.server.forget_by_tool:
+    if not request.is_person and not app.settings.server.forget_by_tool:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
         _refuse_common(app, Tombstones.preview(forget_request))
+    # Whatever a client calls itself, it is no person at a terminal.
+    author = PERSON if request.is_person else f"agent {request.by}".strip()
     surveyed = survey_store(app.storage.events, forget_request, app.gate.tombstones.hasher(), subject == "event")
-    outcome = Forgetting(app).carry_out(replace(forget_request, sketches=surveyed.sketches), request.by, subject)
+    outcome = Forgetting(app).carry_out(replace(forget_request, sketches=surveyed.sketches), author, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     samples = [Sample(event_id=i, when=app.calendar.format_iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
     return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))

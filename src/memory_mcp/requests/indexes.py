@@ -8,7 +8,8 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
-from memory_mcp.requests.limits import Range, choice
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import Argument, Range, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.search.layers.base import LayerName, LayerStatus
@@ -40,33 +41,33 @@ class PruneLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetTeleportStatus:
-    """Request for the state of both indexes."""
+    """Whether the keyword and vector indexes are switched on and healthy, what they hold, and when they were kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetVectorStatus:
-    """Request for the state of the vector index."""
+    """Whether the vector index can be used, and how many vectors it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetTopicGraphStatus:
-    """Request for the state of the topic graph."""
+    """Whether the topic graph can be used, how many topics it holds, and how far it is behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildIndex:
-    """Request to build an index anew from the store."""
+    """Build an index anew from the memory; the old one serves until the new one takes its place. Nothing is lost."""
 
-    index_type: str
+    index_type: Annotated[str, Argument("Which index", values=tuple(IndexName))]
 
 
 @dataclass(frozen=True, slots=True)
 class PruneIndex:
-    """Request to leave out of an index the documents that ended so many days ago."""
+    """Leave old documents out of an index. The memory keeps them; rebuild_index brings them back."""
 
-    index_type: str
-    age_days: int
-    level: str = PruneLevel.ALL
+    index_type: Annotated[str, Argument("Which index", values=_PRUNABLE)]
+    age_days: Annotated[int, Argument("Leave out what ended longer ago", range=AGE)]
+    level: Annotated[str, Argument("Of nodes; grips go with segments", values=tuple(PruneLevel))] = PruneLevel.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,7 @@ class PrunedIndex:
     message: str
 
 
+@answers("get_teleport_status", GetTeleportStatus, "Teleport status")
 def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
     """Return the state of the keyword and the vector index.
 
@@ -172,6 +174,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
     )
 
 
+@answers("get_vector_index_status", GetVectorStatus, "Vector index status")
 def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """Return the state of the vector index, with its numbers.
 
@@ -191,6 +194,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     )
 
 
+@answers("get_topic_graph_status", GetTopicGraphStatus, "Topic graph status")
 def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one off.
 
@@ -208,6 +212,7 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
     )
 
 
+@answers("rebuild_index", RebuildIndex, "Rebuild an index", Effect.SETS)
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
     """Build an index again from the store; return how many documents.
 
@@ -225,6 +230,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
     return RebuiltIndex(success=True, documents_indexed=built.documents, duration_ms=built.duration_ms, message=message)
 
 
+@answers("prune_index", PruneIndex, "Prune an index", Effect.SETS)
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
     """Leave documents of `age_days` ago or earlier out of an index.
 

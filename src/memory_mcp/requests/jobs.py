@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 
@@ -77,6 +78,7 @@ class JobPaused:
     next_run: str = ""
 
 
+@answers("list_jobs", ListJobs)
 def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
     """Return every job with its schedule, last and next run.
 
@@ -91,6 +93,7 @@ def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
     )
 
 
+@answers("run_job", RunJob)
 def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
     """Run a job now, in this call, and return its report.
 
@@ -101,6 +104,7 @@ def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
     return JobRun(name=request.name, ok=True, report=report.words, counts=dict(report.counts))
 
 
+@answers("pause_job", PauseJob)
 def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
     """Pause a job; a run under way goes on.
 
@@ -111,6 +115,7 @@ def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
     return _describe_pause(app, request.name)
 
 
+@answers("resume_job", ResumeJob)
 def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
     """Let a paused job run again.
 

@@ -6,7 +6,7 @@ Change here: a limit or a default of an argument.
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from memory_mcp.base.errors import InvalidQuery
 
@@ -28,6 +28,33 @@ class Range:
         if value > self.most:
             raise InvalidQuery(f"{name} must be at most {self.most}")
         return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """How a field is written on the command line."""
+
+    #: Such as "--since"; without dashes it is a word of its own.
+    name: str
+    #: What stands for the value in the help; "" for one that is switched on.
+    metavar: str = ""
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a tool says of a field, and what it may hold."""
+
+    description: str = ""
+    #: The only values; "" besides them where it is the field's default.
+    values: tuple[str, ...] = ()
+    range: Range | None = None
+    #: Fewest and most characters of a text, or entries of a list.
+    shortest: int | None = None
+    longest: int | None = None
+    #: Whether a number is taken for a text.
+    takes_numbers: bool = False
+    flag: Flag | None = None
 
 
 #: Results of a question, and of a jump by an index.
@@ -56,6 +83,8 @@ DAYS = Range(7, most=3660)
 YEAR = Range(366, most=3660)
 #: Projects of an overview.
 PROJECTS = Range(8, most=20)
+#: A share, or a similarity.
+SHARE = Range(0, least=0, most=1)
 #: Characters of a pattern of what is never recorded.
 MAX_PATTERN = 500
 #: Characters of a question.
@@ -71,18 +100,21 @@ class Detail(StrEnum):
     FULL = "full"
 
 
+_Bound = Annotated[int | None, Argument(range=Range(1, most=1_000_000))]
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits at which a search stops; None stands for the value of the settings."""
 
-    max_depth: int | None = None
-    max_nodes_visited: int | None = None
-    max_rpc_calls: int | None = None
-    max_token_budget: int | None = None
-    timeout_ms: int | None = None
-    beam_width: int | None = None
+    max_depth: _Bound = None
+    max_nodes_visited: _Bound = None
+    max_rpc_calls: _Bound = None
+    max_token_budget: _Bound = None
+    timeout_ms: _Bound = None
+    beam_width: Annotated[int | None, Argument(range=Range(1, most=5))] = None
     #: Least score of a result; 0 shows the nearest.
-    min_confidence: float | None = None
+    min_confidence: Annotated[float | None, Argument(range=SHARE)] = None
 
     def __post_init__(self) -> None:
         """Raise InvalidQuery for a bound or confidence out of range.

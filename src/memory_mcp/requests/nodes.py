@@ -8,8 +8,9 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
-from memory_mcp.requests import shapes
-from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
+from memory_mcp.requests import arguments, shapes
+from memory_mcp.requests.entry import TIMELINE_PAGE, answers
+from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Argument, Detail, choice
 from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
@@ -23,13 +24,16 @@ _BULLETS, _FEW_BULLETS, _SPARE = 200, 80, 4
 
 @dataclass(frozen=True, slots=True)
 class Browse:
-    """Request for a node of the tree and a page of its children."""
+    """Open one page of the time tree (year > month > week > day > segment).
 
-    node_id: str = ""
-    limit: int = PAGE.default
-    cursor: str = ""
-    project: str = ""
-    scope: str = ""
+    Gives its title, summary, bullets with grip_ids, neighbours and children. Without node_id: the years.
+    """
+
+    node_id: arguments.NodeId = ""
+    limit: arguments.Page = PAGE.default
+    cursor: arguments.Cursor = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +52,24 @@ class Browsed(Recalled):
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """Request for a whole node with a page of its children; the root where no node is named."""
+    """One node with all its bullets and children.
 
-    node_id: str = ""
-    project: str = ""
-    scope: str = ""
-    limit: int = PAGE.default
-    cursor: str = ""
-    #: full: of each child also its kind, projects, agents and time.
-    detail: str = Detail.LEAN
+    For a segment also its context: what came just before in its session, and the day, week, month and year above it.
+    """
+
+    node_id: arguments.NodeId
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
+    limit: arguments.Page = PAGE.default
+    cursor: arguments.Cursor = ""
+    detail: Annotated[str, Argument("full: also kind, projects, agents of each child", values=arguments.DETAIL)] = Detail.LEAN
+
+
+@dataclass(frozen=True, slots=True)
+class GetRoot:
+    """The root of the time tree and its years: what time there is to look at."""
+
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +95,7 @@ class WholeNode(Recalled):
     scope: str
 
 
+@answers("browse_toc", Browse, "Browse the time tree", page=TIMELINE_PAGE)
 def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     """Return a node and a page of its children.
 
@@ -121,6 +135,13 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     )
 
 
+@answers("get_toc_root", GetRoot, "Years of the memory")
+def get_root(app: App, request: GetRoot, caller: Caller) -> WholeNode:
+    """Return the root with its years; raises InvalidQuery for an unknown scope."""
+    return get_node(app, GetNode(ROOT, scope=request.scope), caller)
+
+
+@answers("get_node", GetNode, "Whole node")
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     """Return a whole node with a page of its children.
 

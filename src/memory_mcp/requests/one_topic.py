@@ -12,8 +12,10 @@ from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
+from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
-from memory_mcp.requests.limits import RESULTS
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import RESULTS, Argument
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.topic_shapes import (
@@ -31,44 +33,47 @@ from memory_mcp.requests.topic_shapes import (
 _KEYWORDS, _OPENED, _BULLETS = 12, 10, 3
 
 
+TopicId = Annotated[str, Argument("topic:<id>, as topics_by_query gives it", longest=300)]
+
+
 @dataclass(frozen=True, slots=True)
 class GetTopic:
-    """Request for one topic with everything that is known of it."""
+    """One topic with everything that is known of it."""
 
     topic_id: str
-    project: str = ""
-    scope: str = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicNodes:
-    """Request for the segments that are about a topic, most relevant first."""
+    """The segments that are about a topic, most relevant first, each with statements about it and their grips."""
 
-    topic_id: str
-    limit: int = RESULTS.default
-    cursor: str = ""
-    project: str = ""
-    scope: str = ""
+    topic_id: TopicId
+    limit: arguments.Limit = RESULTS.default
+    cursor: arguments.Cursor = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedTopics:
-    """Request for the topics that belong together with one."""
+    """Topics similar to one, talked about beside it, or above and below it, the strongest relation first."""
 
-    topic_id: str
-    limit: int = RESULTS.default
-    project: str = ""
-    scope: str = ""
+    topic_id: TopicId
+    limit: arguments.Limit = RESULTS.default
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTopic:
-    """A label for a topic, as the scope sees it; "" takes back the one that was given. `by` is who gives it."""
+    """Give a topic a better label, seen within this scope and marked as an agent's."""
 
-    topic_id: str
-    label: str = ""
-    project: str = ""
-    scope: str = ""
+    topic_id: TopicId
+    label: Annotated[str, Argument(f"At most {MAX_LABEL} characters; empty: its own words again")] = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
     by: str = ""
 
 
@@ -141,6 +146,7 @@ class Labelled(Recalled):
     notices: Sequence[str] = ()
 
 
+@answers("get_topic", GetTopic)
 def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     """Return a topic with its segments, relations, history and mentions.
 
@@ -174,6 +180,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     )
 
 
+@answers("get_toc_nodes_for_topic", TopicNodes, "Nodes of a topic")
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     """Return a page of a topic's segments, most relevant first.
 
@@ -197,6 +204,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     )
 
 
+@answers("get_related_topics", RelatedTopics, "Related topics")
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
     """Return at most `limit` related topics, strongest relation first.
 
@@ -215,6 +223,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
     )
 
 
+@answers("label_topic", LabelTopic, "Label a topic", Effect.SETS)
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic a label in a scope; "" removes it.
 

@@ -13,6 +13,7 @@ from memory_mcp.config import Settings
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.redact.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.requests import capturing
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Scope
@@ -138,6 +139,7 @@ class Overview:
     lost: LostEvents | None = None
 
 
+@answers("get_overview", GetOverview)
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     """Return the state of the memory apart from its layers.
 

@@ -1,21 +1,24 @@
 """Pin or unpin a node, a grip or a topic, so that it ranks higher."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.model.ledger import AuditEntry
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import Argument
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.times import times_of
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Pin (`on`) or unpin an id; `by` is the author."""
+    """Pin a node, grip or topic, so that it counts for more; on=false lets go."""
 
-    id: str
-    on: bool = True
+    id: Annotated[str, Argument("Id of a node, grip or topic", longest=300)]
+    on: Annotated[bool, Argument()] = True
     by: str = ""
 
 
@@ -27,6 +30,7 @@ class Pinned:
     pinned: bool
 
 
+@answers("pin", Pin, "Pin", Effect.SETS)
 def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     """Pin or unpin a node, grip or topic; return its state.
 

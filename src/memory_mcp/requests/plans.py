@@ -1,13 +1,14 @@
 """plan_query and classify_query: what would be done with a question, without doing it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.requests import limits, shapes
+from memory_mcp.requests import arguments, limits, shapes
 from memory_mcp.requests.asking import search_options
-from memory_mcp.requests.limits import TIMEOUT, Bounds
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import TIMEOUT, Argument, Bounds
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
@@ -18,27 +19,26 @@ from memory_mcp.search.policy.plan import Mode, layers_named
 
 @dataclass(frozen=True, slots=True)
 class PlanQuery:
-    """Request for the plan of a question, perhaps without some layers."""
+    """What intelligent_search would do with a query, and why, with some layers taken away; nothing is searched."""
 
-    query: str
-    without: Sequence[str] = ()
-    intent: str = ""
-    mode: str = ""
-    #: 0 counts as not given.
-    timeout_ms: int = TIMEOUT.default
-    as_of: str = ""
-    tz: str = ""
-    bounds: Bounds = field(default_factory=Bounds)
+    query: arguments.Query
+    without: Annotated[tuple[str, ...], Argument("Layers to plan without: bm25, vector, topics, hybrid")] = ()
+    intent: arguments.Intent = ""
+    mode: arguments.Mode = ""
+    timeout_ms: arguments.Timeout = None
+    as_of: arguments.AsOf = ""
+    tz: arguments.Zone = ""
+    bounds: Annotated[Bounds | None, Argument()] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifyQuery:
-    """Request for what a question is taken for."""
+    """What a query is after (explore, answer, locate, time_boxed), the signals seen, and the time and deadline it names."""
 
-    query: str
-    timeout_ms: int = TIMEOUT.default
-    as_of: str = ""
-    tz: str = ""
+    query: arguments.Query
+    timeout_ms: arguments.Timeout = None
+    as_of: arguments.AsOf = ""
+    tz: arguments.Zone = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,13 @@ class Planned(Classified):
     escalates_when: str = ""
 
 
+@answers("plan_query", PlanQuery, "Plan a query")
 def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
     """Return a question's plan without running it.
 
     Raises InvalidQuery.
     """
-    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
     query = limits.words(request.query)
     plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
@@ -93,12 +94,13 @@ def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
     )
 
 
+@answers("classify_query", ClassifyQuery, "Classify a query")
 def classify_query(app: App, request: ClassifyQuery, _: Caller) -> Classified:
     """Return a question's intent, window and deadline, without searching.
 
     Raises InvalidQuery (time, timeout or query).
     """
-    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
     query = limits.words(request.query)
     plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))
     window = shapes.window(plan.window, plan.window_words, times.calendar)

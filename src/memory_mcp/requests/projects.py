@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
+from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_cursor, offset_of
-from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import PAGE, Argument
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope
@@ -20,45 +23,48 @@ _NAMED = 20
 _SESSIONS = 100_000
 
 
+_Name = Annotated[str, Argument("A project as list_projects shows it, or its last parts", longest=500)]
+
+
 @dataclass(frozen=True, slots=True)
 class ListProjects:
-    """Request for a page of projects, the one with the newest event first."""
+    """Projects with their activity and other names, the latest first."""
 
-    limit: int = PAGE.default
-    cursor: str = ""
+    limit: arguments.Page = PAGE.default
+    cursor: arguments.Cursor = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ListAgents:
-    """Request for all agents, the one with the newest event first."""
+    """Agents with their activity, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class AliasProject:
-    """A rule that `project` is the same as `same_as`, and shown under its name; `by` says so."""
+    """Show all of a project, stored and to come, under another's name. Ask the user first; undo_project takes it back."""
 
-    project: str
-    same_as: str
+    project: _Name
+    same_as: _Name
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitProject:
-    """A rule that sessions of `project` are a project of their own: those named, or those that began in a folder or below it."""
+    """Make sessions of a project one of their own. Ask the user first; undo_project takes it back."""
 
-    project: str
-    folder: str = ""
-    sessions: Sequence[str] = ()
-    #: The new project's name; "" for the folder, or for the project's name with the first session's id.
-    name: str = ""
+    project: _Name
+    folder: Annotated[str, Argument("Sessions that began there or below", longest=1000)] = ""
+    sessions: Annotated[tuple[str, ...], Argument("Session ids", longest=200)] = ()
+    #: Without a folder it is the project's name with the first session's id.
+    name: Annotated[str, Argument("Default: the folder", longest=500)] = ""
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoProject:
-    """Request to take back the rule about a name: that it is another's, or that it was split off."""
+    """Take back an alias, a guess or a split, by the name that it was made for."""
 
-    project: str
+    project: _Name
     by: str = ""
 
 
@@ -125,6 +131,7 @@ class ProjectChanged:
     undo: str = ""
 
 
+@answers("list_projects", ListProjects, "Projects")
 def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectList:
     """Return a page of projects, the newest event first.
 
@@ -153,6 +160,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     return ProjectList(projects=page, total=len(visible), next_cursor=further, yours=names.resolve_alias(caller.project))
 
 
+@answers("list_agents", ListAgents, "Agents")
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents, newest event first.
 
@@ -180,6 +188,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     return AgentList(agents=agents)
 
 
+@answers("alias_project", AliasProject, "Two projects are one", Effect.SETS)
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
     """Show a project under another's name; return what holds now.
 
@@ -207,6 +216,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     return _recorded_as(app, "alias", request.by, _as_it_is(app, old, undo=old))
 
 
+@answers("split_project", SplitProject, "One project is two", Effect.SETS)
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
     """Show some sessions of a project as a project.
 
@@ -240,6 +250,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
     return _recorded_as(app, "split", request.by, changed)
 
 
+@answers("undo_project", UndoProject, "Take back an alias or a split", Effect.SETS)
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
     """Take back the alias or split of a name.
 

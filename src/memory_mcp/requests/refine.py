@@ -7,7 +7,7 @@ summary and keywords that are not given are made of the new words.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
@@ -19,7 +19,9 @@ from memory_mcp.model.ids import ROOT, GripId, segment_key_of
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, display_author, is_by_agent
-from memory_mcp.requests.limits import PAGE, choice
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import Effect, answers
+from memory_mcp.requests.limits import PAGE, Argument, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -51,13 +53,12 @@ _FORM = (
 
 @dataclass(frozen=True, slots=True)
 class RefineDue:
-    """Request for the nodes that are worth refining and have only the summarizer's text."""
+    """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
 
-    #: A day or another time; "" for all, newest first.
-    day: str = ""
-    limit: int = PAGE.default
-    project: str = ""
-    scope: str = ""
+    day: Annotated[str, Argument("A day or other time, as since; empty: all", longest=60)] = ""
+    limit: arguments.Page = PAGE.default
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +86,28 @@ class DueNodes(Recalled):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A bullet as it is given: its text, the grips that prove it, and a MemoryKind's value, or "" to read it from the text."""
+    """A bullet as it is given; its kind is a MemoryKind's value, or "" to read it from the text."""
 
-    text: str
-    grip_ids: Sequence[str]
-    kind: str = ""
+    text: Annotated[str, Argument(longest=MAX_TEXT)]
+    grip_ids: Annotated[Sequence[str], Argument(shortest=1, longest=MAX_GRIPS)]
+    kind: arguments.Kind = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RefineSummary:
-    """New words for a node."""
+    """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
 
-    node_id: str
-    title: str
-    bullets: Sequence[Statement]
-    summary: str = ""
-    keywords: Sequence[str] = ()
+    node_id: Annotated[str, Argument(longest=300)]
+    title: Annotated[str, Argument("What was asked: what came of it; its date is added", longest=MAX_TITLE)]
+    bullets: Annotated[Sequence[Statement], Argument(shortest=1, longest=MAX_BULLETS)]
+    summary: Annotated[str, Argument("Default: made of title and bullets", longest=MAX_TEXT)] = ""
+    keywords: Annotated[
+        Sequence[Annotated[str, Argument(longest=MAX_KEYWORD)]],
+        Argument("Default: read from title and bullets", longest=MAX_KEYWORDS),
+    ] = ()
     #: Whose grips may prove it: the caller's project, unless another or "all" is named.
-    project: str = ""
-    scope: str = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
     #: Who writes it; "" where it is a part of a larger act, which is recorded as a whole.
     by: str = ""
 
@@ -119,6 +123,7 @@ class Refined(Recalled):
     notices: Sequence[str] = ()
 
 
+@answers("refine_due", RefineDue, "What to refine")
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     """Return segments and days worth refining, newest first.
 
@@ -152,6 +157,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     )
 
 
+@answers("refine_summary", RefineSummary, "Refine a summary", Effect.ADDS)
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
     """Replace a node's words by an agent's; return the node.
 

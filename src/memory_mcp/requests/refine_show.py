@@ -17,8 +17,9 @@ from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.toc import KIND_SALIENCE, TocNode, display_author
-from memory_mcp.requests import shapes
-from memory_mcp.requests.limits import MATERIAL
+from memory_mcp.requests import arguments, shapes
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import MATERIAL, Argument
 from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -41,12 +42,15 @@ _NOTED = frozenset({EventType.SESSION_START, EventType.SESSION_END, EventType.SU
 
 @dataclass(frozen=True, slots=True)
 class RefineShow:
-    """One node to be refined."""
+    """What refine_summary needs to know of a node, at once.
 
-    node_id: str
-    token_budget: int = MATERIAL.default
-    project: str = ""
-    scope: str = ""
+    Its title and bullets; of a segment its events with their grips, and what came before; of a period its children.
+    """
+
+    node_id: Annotated[str, Argument(longest=300)]
+    token_budget: Annotated[int, Argument(range=MATERIAL)] = MATERIAL.default
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,7 @@ class Material(Recalled):
     scope: str
 
 
+@answers("refine_show", RefineShow, "Read to refine")
 def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
     """Return a node's material for refining, cut to the token budget.
 

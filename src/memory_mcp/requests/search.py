@@ -3,16 +3,18 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.model.ids import find_period
+from memory_mcp.requests import arguments
 from memory_mcp.requests.answers import AnswerShaper, ParsedSearch, SearchResponse, tell_by_project
 from memory_mcp.requests.asking import role_of, search_options, speaker_of
 from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.explaining import WhyNot
-from memory_mcp.requests.limits import BOUNDS, SEARCHED, TOKENS, Bounds, Detail, choice, keyword_list, words
+from memory_mcp.requests.limits import BOUNDS, MAX_QUERY, SEARCHED, TOKENS, Argument, Bounds, Detail, choice, keyword_list, words
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
@@ -26,36 +28,39 @@ TRYING_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A question; what is "" or None is left to the settings and to the question's own words."""
+    """Recall what was said, decided or done in earlier sessions, by this or other agents.
 
-    query: str
-    #: Other words or phrases that the answer is likely to hold.
-    keywords: tuple[str, ...] = ()
-    intent: str = ""
-    mode: str = ""
-    limit: int = SEARCHED.default
-    token_budget: int | None = None
-    timeout_ms: int | None = None
-    since: str = ""
-    until: str = ""
-    as_of: str = ""
-    tz: str = ""
-    project: str = ""
-    agent: str = ""
-    role: str = ""
-    speaker: str = ""
-    scope: str = ""
-    detail: str = Detail.LEAN
-    cursor: str = ""
-    #: Whether the session that the caller runs in is searched too.
-    include_current: bool = False
-    #: The id of something that is missing.
-    why_not: str = ""
-    bounds: Bounds | None = None
+    Ask plainly; start here whenever the past may matter. Gives dated exact quotations, each with its grip.
+    """
+
+    query: Annotated[str, Argument("Question or keywords; a time it names (last week) comes first", longest=MAX_QUERY)]
+    keywords: Annotated[
+        tuple[str, ...], Argument("Up to 8 words the answer likely contains (identifiers, file names, synonyms)")
+    ] = ()
+    intent: arguments.Intent = ""
+    mode: arguments.Mode = ""
+    limit: arguments.Limit = SEARCHED.default
+    token_budget: arguments.Tokens = None
+    timeout_ms: arguments.Timeout = None
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    as_of: arguments.AsOf = ""
+    tz: arguments.Zone = ""
+    project: arguments.Project = ""
+    agent: arguments.Agent = ""
+    role: arguments.Role = ""
+    speaker: arguments.Speaker = ""
+    scope: arguments.Scope = ""
+    detail: Annotated[str, Argument("full: the whole explanation, score parts", values=arguments.DETAIL)] = Detail.LEAN
+    cursor: arguments.Cursor = ""
+    why_not: Annotated[str, Argument("Id that is missing: tells a change that shows it", longest=300)] = ""
+    include_current: arguments.Current = False
+    bounds: Annotated[Bounds | None, Argument()] = None
     #: Whether lean results name their agents and the kinds of their statements.
     with_agents: bool = False
 
 
+@answers("intelligent_search", SearchRequest, "Search the memory", page=EVIDENCE_PAGE)
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     """Answer a question within the token budget.
 
@@ -104,7 +109,7 @@ def parse_search(app: App, request: SearchRequest, caller: Caller) -> ParsedSear
     )
     query = Query(
         words(request.query),
-        SEARCHED.check(request.limit),
+        SEARCHED.check(request.limit or SEARCHED.default),
         scoped.project,
         request.agent or None,
         times.window(request.since, request.until),

@@ -16,6 +16,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence_text, neutralize_json
 from memory_mcp.model.sentinel import FORGOTTEN
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.expand import ExpandRequest, expand
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, choice
@@ -82,6 +83,7 @@ class ShownFile(Recalled):
     text: str
 
 
+@answers("export_shown", ExportShown)
 def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     """Return what a page shows as a file.
 

@@ -8,6 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
 from memory_mcp.upkeep.jobs.improve_summaries import left_today
@@ -69,6 +70,7 @@ class Spend:
     last_run: str
 
 
+@answers("get_spend", GetSpend)
 def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     """Return the model's use by local day, latest first. Raises InvalidQuery."""
     settings, now = app.settings.summarizer, app.clock.now_ms()

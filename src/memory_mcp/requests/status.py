@@ -10,8 +10,9 @@ from memory_mcp.base import environment, paths, pauses
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
-from memory_mcp.requests import capturing
-from memory_mcp.requests.limits import Detail, choice
+from memory_mcp.requests import arguments, capturing
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import Argument, Detail, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
@@ -27,9 +28,12 @@ _BOUND = "counts are those of project {} alone: a layer's are its segments; quot
 
 @dataclass(frozen=True, slots=True)
 class GetStatus:
-    """`detail` full: what each layer can and cannot do, and the names of projects and agents."""
+    """What the memory can do now: tier (1 Full to 5 Agentic, which always works), layers, lag and store.
 
-    detail: str = Detail.LEAN
+    Every layer with its health, why it cannot be used, and what enables it.
+    """
+
+    detail: Annotated[str, Argument("full: what each layer can and cannot do", values=arguments.DETAIL)] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,7 @@ class Status:
     notices: Sequence[str] = ()
 
 
+@answers("get_retrieval_status", GetStatus, "Retrieval status")
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     """Return the layers, the lag and the store.
 

@@ -11,10 +11,12 @@ from memory_mcp.indexes.keys import name_excluded
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import max_bytes
+from memory_mcp.requests import arguments
 from memory_mcp.requests.asking import role_of, speaker_of
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
-from memory_mcp.requests.limits import RESULTS, Detail, choice, keyword_list, words
+from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, choice, keyword_list, words
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, Style, full_result
@@ -33,49 +35,51 @@ _FEW = 5
 _KEYWORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """What is looked for, and what a document must be."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Jump:
+    query: arguments.Query
+    doc_type: Annotated[str, Argument("Only nodes or only grips", values=("toc_node", "grip"))] = ""
+    level: arguments.Level = ""
+    limit: arguments.Limit = RESULTS.default
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
+    agent: arguments.Agent = ""
+    speaker: arguments.Speaker = ""
+    role: arguments.Role = ""
+    kind: arguments.Kind = ""
+    detail: arguments.Detailed = Detail.LEAN
 
-    query: str
-    doc_type: str = ""
-    level: str = ""
-    limit: int = RESULTS.default
-    since: str = ""
-    until: str = ""
-    project: str = ""
-    scope: str = ""
-    agent: str = ""
-    speaker: str = ""
-    role: str = ""
-    kind: str = ""
-    detail: str = Detail.LEAN
-    #: Whether the session that the caller runs in is searched too.
-    include_current: bool = False
-    #: Other words or phrases that the answer is likely to hold.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleportSearch(_Jump):
+    """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
+
+    include_current: arguments.Current = False
+    keywords: arguments.Keywords = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorTeleport(_Jump):
+    """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
+
+    min_similarity: Annotated[float, Argument(range=SHARE)] = 0.0
+    include_current: arguments.Current = False
     keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeleportSearch(Jump):
-    """A jump by keywords."""
+class HybridSearch(_Jump):
+    """Jump by keywords and by meaning at once; with one of the two indexes missing the answer is marked partial."""
+
+    include_current: arguments.Current = False
+    keywords: arguments.Keywords = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorTeleport(Jump):
-    """A jump by meaning."""
-
-    #: The least similarity of a result.
-    min_similarity: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HybridSearch(Jump):
-    """A jump by both."""
-
-
+Jump = TeleportSearch | VectorTeleport | HybridSearch
 #: Fields that show the score of an index; a jump by both has none.
-_SCORES: Mapping[type[Jump], str] = {TeleportSearch: "bm25_score", VectorTeleport: "similarity"}
+_SCORES: Mapping[type[_Jump], str] = {TeleportSearch: "bm25_score", VectorTeleport: "similarity"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,9 @@ class TeleportResponse(Recalled):
     notices: tuple[str, ...] = ()
 
 
+@answers("teleport_search", TeleportSearch, "Keyword teleport")
+@answers("vector_teleport", VectorTeleport, "Semantic teleport")
+@answers("hybrid_search", HybridSearch, "Keyword and semantic teleport")
 def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     """Return what an index finds, best first, within the tokens.
 

@@ -8,6 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel, parents_of_day
 from memory_mcp.model.ids import ROOT
 from memory_mcp.model.toc import TocNode
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
@@ -100,6 +101,7 @@ class Timeline(Recalled):
     years: Sequence[TimelineYear]
 
 
+@answers("get_timeline", GetTimeline)
 def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
     """Return the days of a window, oldest first, with their weeks.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import PROJECTS
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.response import Recalled
@@ -108,6 +109,7 @@ class Today(Recalled):
     clients: Sequence[ClientToday]
 
 
+@answers("get_today", GetToday)
 def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     """Return where each recent project was left off, latest first.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import RelationKind, Topic, View
 from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import Range
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
@@ -62,6 +63,7 @@ class TopicMap(Recalled):
     notices: Sequence[str] = ()
 
 
+@answers("get_topic_map", GetTopicMap)
 def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
     """Return a page of single topics, the most important first.
 

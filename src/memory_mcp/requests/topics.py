@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.question.understand import topic_subject
+from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
-from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Range, words
 from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -34,27 +37,30 @@ _STEPS = ((2, 2, 300), (2, 2, 160), (2, 2, 100), (2, 1, 80), (1, 2, 120), (1, 1,
 
 @dataclass(frozen=True, slots=True)
 class TopicsByQuery:
-    """Topics that fit a query; `token_budget` 0 for the usual one."""
+    """Topics of the memory about a query: when they were talked about, in which nodes, and related topics.
 
-    query: str
-    limit: int = FITTING.default
-    token_budget: int = TOKENS.default
-    project: str = ""
-    scope: str = ""
+    For overviews and recurring themes. Needs the topic graph; see get_retrieval_status.
+    """
+
+    query: arguments.Query
+    limit: arguments.Limit = FITTING.default
+    token_budget: arguments.Tokens = None
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TopTopics:
-    """Areas by importance, of the mentions within a time and of an agent where these are named; `fine`: their single topics."""
+    """What the memory is about: areas by importance, with mentions week by week; with since or until, of that time."""
 
-    fine: bool = False
-    limit: int = RESULTS.default
-    cursor: str = ""
-    since: str = ""
-    until: str = ""
-    agent: str = ""
-    project: str = ""
-    scope: str = ""
+    fine: Annotated[bool, Argument("Single topics instead of the areas they belong to")] = False
+    limit: arguments.Limit = RESULTS.default
+    cursor: arguments.Cursor = ""
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    agent: arguments.Agent = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,7 @@ class _Found:
         return replace(self.info, nodes=excerpts, related=self.related[:related])
 
 
+@answers("topics_by_query", TopicsByQuery, "Topics")
 def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
     """Return the topics that fit a query, within a budget.
 
@@ -89,7 +96,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     instead. Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph that could answer.
     """
     query, limit = words(request.query), FITTING.check(request.limit)
-    tokens = TOKENS.check(request.token_budget, "token_budget")
+    tokens = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics.read_graph(), app.topics.read_view(scoped.project)
     topics, total = graph.find_fitting(view, query, limit, topic_subject(query))
@@ -109,6 +116,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     return _within(bare, candidates, tokens or usual, app.settings.retrieval.token_factor)
 
 
+@answers("get_top_topics", TopTopics, "Most important topics")
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     """Return a page of areas by importance, with weekly mentions.
 

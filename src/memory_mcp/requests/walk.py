@@ -1,14 +1,15 @@
 """navigate: the walk through the time tree to the evidence for a question, with every step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.ids import ROOT
-from memory_mcp.requests import shapes
+from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.asking import role_of, speaker_of
-from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Argument, Bounds, words
 from memory_mcp.requests.plain import copied, tokens_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, full_result
@@ -23,21 +24,20 @@ _TOKEN_BOUND = "max_token_budget"
 
 @dataclass(frozen=True, slots=True)
 class Navigate:
-    """A question, and where to start."""
+    """Walk the time tree to the evidence for a question, and show every step with its reason."""
 
-    query: str
-    node_id: str = ""
-    limit: int = EVIDENCE.default
-    as_of: str = ""
-    since: str = ""
-    until: str = ""
-    project: str = ""
-    role: str = ""
-    speaker: str = ""
-    scope: str = ""
-    bounds: Bounds = field(default_factory=Bounds)
-    #: Whether the session that the caller runs in is searched too.
-    include_current: bool = False
+    query: arguments.Query
+    node_id: Annotated[str, Argument("Where to start; empty: root", longest=300)] = ""
+    limit: arguments.Limit = EVIDENCE.default
+    as_of: Annotated[str, Argument("Now, for time words", longest=60)] = ""
+    since: arguments.Since = ""
+    until: arguments.Until = ""
+    project: arguments.Project = ""
+    role: arguments.Role = ""
+    speaker: arguments.Speaker = ""
+    scope: arguments.Scope = ""
+    bounds: Annotated[Bounds | None, Argument()] = None
+    include_current: arguments.Current = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,7 @@ class Navigated(Recalled):
     next: Annotated[str, "What to do with this"] = ""
 
 
+@answers("navigate", Navigate, "Navigate the time tree")
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     """Return the walk's results and steps. Raises NotFound (start), InvalidQuery."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
@@ -120,7 +121,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
 def _budget_of(app: App, request: Navigate) -> Budget:
     """Return what a walk may use; deadlines do not empty it."""
     retrieval = app.settings.retrieval
-    bounds = retrieval.bounds.with_changes(**request.bounds.stops())
+    bounds = retrieval.bounds.with_changes(**(request.bounds or Bounds()).stops())
     return Budget(bounds, app.clock, retrieval.token_factor, first_find_ms=FIRST_FIND_MS)
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import LEVELS, TocLevel
 from memory_mcp.model.ids import ROOT
-from memory_mcp.requests import limits
+from memory_mcp.requests import arguments, limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
-from memory_mcp.requests.limits import RESULTS, TOKENS, choice
+from memory_mcp.requests.entry import answers
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, scope_of
@@ -19,33 +21,35 @@ from memory_mcp.search.layers.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class SearchChildren:
-    """Words to look for below a node."""
+    """Which nodes below a node hold the words, best first.
 
-    query: str
-    parent_id: str = ""
-    child_level: str = ""
-    #: Fields of a node; None for all, and the events below.
-    fields: Sequence[str] | None = None
-    limit: int = RESULTS.default
-    token_budget: int = TOKENS.default
-    cursor: str = ""
-    project: str = ""
-    scope: str = ""
+    To descend step by step from a year to the segment, or to search a whole level. Needs no index, always works.
+    """
+
+    query: arguments.Words
+    parent_id: Annotated[str, Argument("Node to look below; empty: root", longest=300)] = ""
+    child_level: Annotated[str, Argument("Default: direct children; finer: all below", values=arguments.LEVELS)] = ""
+    fields: Annotated[tuple[arguments.Field, ...], Argument("Default: all, and the events below")] = ()
+    limit: arguments.Limit = RESULTS.default
+    token_budget: arguments.Tokens = None
+    cursor: arguments.Cursor = ""
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
     #: Other words or phrases that the answer is likely to hold.
     keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchNode:
-    """Words to look for in a node's own text."""
+    """Which title, summary, bullets and keywords of one node hold the words, best first."""
 
-    node_id: str
-    query: str
-    fields: Sequence[str] | None = None
-    limit: int = RESULTS.default
-    token_budget: int = TOKENS.default
-    project: str = ""
-    scope: str = ""
+    node_id: arguments.NodeId
+    query: arguments.Words
+    fields: Annotated[tuple[arguments.Field, ...], Argument()] = ()
+    limit: arguments.Limit = RESULTS.default
+    token_budget: arguments.Tokens = None
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
     keywords: tuple[str, ...] = ()
 
 
@@ -103,6 +107,7 @@ class FoundInNode(Recalled):
     level: str
 
 
+@answers("search_children", SearchChildren, "Search below a node")
 def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
     """Return the nodes below one that hold the words.
 
@@ -110,7 +115,7 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     there is a notice and no cursor. Raises NotFound for an unknown parent, InvalidQuery for an invalid argument.
     """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
-    budget = TOKENS.check(request.token_budget, "token_budget")
+    budget = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     parent, fields = times_of(app).node_id(request.parent_id), _fields(request.fields)
     level = choice(LEVELS, "child_level", request.child_level)
@@ -159,6 +164,7 @@ def _pending(app: App, query: str, limit: int, project: str | None) -> list[Pend
     ]
 
 
+@answers("search_node", SearchNode, "Search within a node")
 def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     """Return the fields of a node that hold the words.
 
@@ -166,7 +172,7 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     InvalidQuery for an invalid argument.
     """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
-    budget = TOKENS.check(request.token_budget, "token_budget")
+    budget = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
     keywords, fields = limits.keyword_list(request.keywords), _fields(request.fields)
@@ -175,9 +181,9 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     return FoundInNode(matched=bool(matches), matches=fitting_matches, node_id=node.node_id, level=node.level)
 
 
-def _fields(names: Sequence[str] | None) -> list[str]:
+def _fields(names: Sequence[str]) -> list[str]:
     """Return the fields to search, [] for all; InvalidQuery if unknown."""
     from memory_mcp.search.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
-    members = [choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names or ())]
+    members = [choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names)]
     return [name for name in members if name is not None]

@@ -15,11 +15,12 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.resources import FunctionResource
 
+from memory_mcp.requests.entry import EVIDENCE_PAGE, TIMELINE_PAGE
+
 #: The pages by their addresses, with their scripts: name, title and description.
-TIMELINE, EVIDENCE = "ui://memory/timeline.html", "ui://memory/evidence.html"
 _PAGES = {
-    TIMELINE: ("timeline", "Timeline", "Pages of the time tree to walk through, with the quotations that prove them"),
-    EVIDENCE: ("evidence", "Evidence", "What was found, and each quotation in its conversation"),
+    TIMELINE_PAGE: ("timeline", "Timeline", "Pages of the time tree to walk through, with the quotations that prove them"),
+    EVIDENCE_PAGE: ("evidence", "Evidence", "What was found, and each quotation in its conversation"),
 }
 #: No domain is needed by any page.
 _META = {"ui": {"csp": {}, "prefersBorder": True}}

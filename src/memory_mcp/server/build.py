@@ -19,6 +19,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.scope import caller_project
 from memory_mcp.config import Settings
+from memory_mcp.requests.registry import DEFAULT_TOOLS, FULL_TOOLS, load_entry
 from memory_mcp.server.apps import add_apps
 from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end
@@ -28,8 +29,7 @@ from memory_mcp.server.pipe import serve_pipe
 from memory_mcp.server.prompts import add_prompts
 from memory_mcp.server.resources import add_resources
 from memory_mcp.server.service import Service
-from memory_mcp.server.tools.default import Default
-from memory_mcp.server.tools.kit import Group, Kit
+from memory_mcp.server.tools import Kit, make_tool
 from memory_mcp.storage.lock import make_locked_error, prepare_directory
 
 #: Tools and templates never change while a server runs.
@@ -48,20 +48,10 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
     for connections that name none; where it is "" too, the setting server.project.
     """
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
-    groups: list[type[Group]] = [Default]
-    if host.settings.server.profile == "full":
-        from memory_mcp.server.tools.curate import Curate
-        from memory_mcp.server.tools.full import Full
-        from memory_mcp.server.tools.indexes import Indexes
-        from memory_mcp.server.tools.keeping import Keeping
-        from memory_mcp.server.tools.projects import Projects
-        from memory_mcp.server.tools.topics import TopicSteps
-
-        groups += [Full, Indexes, TopicSteps, Curate, Projects, Keeping]
-    offered = [tool for group in groups for tool in group(kit).tools()]
+    names = [*DEFAULT_TOOLS, *(FULL_TOOLS if host.settings.server.profile == "full" else ())]
     server = MemoryServer(
         "memory-mcp",
-        [*offered, *(tool for group in more for tool in group(kit))],
+        [*(make_tool(kit, load_entry(name)) for name in names), *(tool for group in more for tool in group(kit))],
         title="Memory",
         description="Long-term memory for coding agents: a time tree of cited evidence",
         instructions=instructions(),

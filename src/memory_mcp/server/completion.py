@@ -9,8 +9,9 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.ids import ROOT
+from memory_mcp.requests.scope import scope_of
 from memory_mcp.server.errors import as_protocol_error
-from memory_mcp.server.tools.kit import Kit
+from memory_mcp.server.tools import Kit
 from memory_mcp.storage.values import Scope
 
 #: The protocol allows no more.
@@ -50,7 +51,7 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
     Periods and sessions come newest first, topics by importance. Ids, sessions and agents must begin with
     `typed`, projects and topics' labels hold it anywhere, whatever its case. [] for any other argument.
     """
-    project, bound = kit.scoped(app).project, kit.caller.bound(app)
+    project, bound = scope_of(app, "", "", kit.caller).project, kit.caller.bound(app)
     if name in ("node_id", "week"):
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
         if typed.startswith("toc:segment:"):

@@ -12,8 +12,9 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
+from memory_mcp.requests.scope import scope_of
 from memory_mcp.server.errors import as_protocol_error, check_names
-from memory_mcp.server.tools.kit import Kit
+from memory_mcp.server.tools import Kit
 
 #: Tokens of a whole prompt.
 TOKENS = 800
@@ -93,7 +94,7 @@ class Prompts:
             loss = app.storage.loss
             ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutralize(loss.summary_line)}. Say so."
             max_tokens = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
-            material = find(app, subject, self._kit.scoped(app), max_tokens, **options)
+            material = find(app, subject, scope_of(app, "", "", self._kit.caller), max_tokens, **options)
             if not material.text:
                 missing = f"\n\n{loss.summary_line}." if loss else ""
                 return neutralize(f"{task}.\n\n{material.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")

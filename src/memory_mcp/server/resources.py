@@ -20,7 +20,7 @@ from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.server.errors import as_ours, describe
-from memory_mcp.server.tools.kit import Kit
+from memory_mcp.server.tools import Kit
 
 JSON = "application/json"
 #: The templates, as completion names them.

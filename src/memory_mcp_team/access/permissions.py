@@ -153,11 +153,11 @@ def _map_acts(act: Act, names: str) -> dict[str, Act]:
 ACTS: Mapping[str, Act] = {
     **_map_acts(
         Act.READ,
-        """intelligent_search teleport_search vector_teleport hybrid_search topics_by_query get_top_topics get_topic_map get_topic
-        get_toc_nodes_for_topic get_related_topics export_shown expand_grip browse_toc get_node get_events search_children
-        search_node navigate plan_query classify_query get_retrieval_status get_teleport_status get_vector_index_status
-        get_topic_graph_status refine_due refine_show audit list_jobs list_projects list_agents get_agent_activity get_timeline
-        get_today list_paused list_excluded recall""",
+        """intelligent_search teleport_search vector_teleport hybrid_search topics_by_query get_top_topics get_topic_map
+        get_topic get_toc_nodes_for_topic get_related_topics export_shown expand_grip browse_toc get_toc_root get_node
+        get_events search_children search_node navigate plan_query classify_query get_retrieval_status
+        get_teleport_status get_vector_index_status get_topic_graph_status refine_due refine_show audit list_jobs
+        list_projects list_agents get_agent_activity get_timeline get_today list_paused list_excluded recall""",
     ),
     **_map_acts(Act.WRITE, "remember ingest_events hooks import"),
     **_map_acts(Act.CURATE, "label_topic refine_summary pin correct retract alias_project split_project undo_project"),

@@ -87,8 +87,6 @@ _REPLICA_WAIT, _TICK = 0.25, 0.02
 _MAX_WRITES = 10_000
 #: Tools that act upon the machine of the memory, which a team's server is for all of its spaces.
 _MACHINE_TOOLS = frozenset({"pause_capture", "resume_capture", "exclude", "include", "list_paused", "list_excluded"})
-#: What tools do whose names no request has.
-_REQUEST_OF_TOOL = {"get_toc_root": "get_node"}
 #: Tools that are not about one space.
 SPACELESS_TOOLS = frozenset({"list_spaces", "search_spaces"})
 #: Tools that open an id: one of another space than the call's is looked for in the caller's other spaces.
@@ -144,7 +142,7 @@ def check_tool(tool: str) -> None:
     if tool in _MACHINE_TOOLS:
         raise PermissionDenied(f"{tool} is not offered to teams", "Use it on the machine whose capture is meant.")
     if tool not in SPACELESS_TOOLS:
-        check_request(caller.principal, caller.space.space, _REQUEST_OF_TOOL.get(tool, tool))
+        check_request(caller.principal, caller.space.space, tool)
 
 
 class TeamHost(Host):

@@ -46,7 +46,7 @@ from memory_mcp_team.server.host import CALL, Replica, TeamHost, check_tool, get
 from memory_mcp_team.server.intake import Intake, Payload, PayloadResult
 from memory_mcp_team.server.open_memories import MEGABYTE, MemoryKey, OpenLimits, OpenMemories
 from memory_mcp_team.server.routes import Handlers, HealthLayer, make_application, name_route
-from memory_mcp_team.server.tools import SpaceTools
+from memory_mcp_team.server.tools import make_space_tools
 from memory_mcp_team.server.worker import Workers
 from memory_mcp_team.settings import team_settings
 from memory_mcp_team.sharing.wire import MAX_BODY as MAX_BATCH
@@ -212,7 +212,7 @@ class TeamServer:
         """Return the HTTP server and the layer that ends its calls."""
         settings = self._settings
         with few_collections():
-            server = assemble(self.host, more=[lambda kit: SpaceTools(kit).make_tools()])
+            server = assemble(self.host, more=[make_space_tools])
         server.allow = self._check_tool
         inner = make_application(server, handlers, MAX_BODY, share_routes.make_routes(self.host.lend_as))
         connection = Connection(inner)

@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
-from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.requests.limits import SEARCHED
+from memory_mcp.requests import arguments
+from memory_mcp.requests.entry import Entry
+from memory_mcp.requests.limits import SEARCHED, Argument
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.search import SearchRequest, search
-from memory_mcp.server import arguments
-from memory_mcp.server.tools.kit import Kit, answer, tool
+from memory_mcp.server.tools import Kit, bind_tool, make_result
 from memory_mcp_team.server.host import CALL, CallContext, get_call
 
 #: Spaces that one search looks in at most.
@@ -48,60 +48,74 @@ class SpacesSearched(Recalled):
     notices: Sequence[str] = ()
 
 
-class SpaceTools:
-    """The two tools about spaces."""
+@dataclass(frozen=True, slots=True)
+class ListSpaces:
+    """Spaces (team, project, private) that you may use, your role in each, and the one this connection works in.
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    Another one: the header Memory-Space, or the address /spaces/NAME/mcp.
+    """
 
-    def make_tools(self) -> list[Tool]:
-        """Return new tools list_spaces and search_spaces."""
-        return [tool(self.list_spaces, "Spaces of the team"), tool(self.search_spaces, "Search several spaces")]
 
-    async def list_spaces(self) -> Annotated[CallToolResult, SpacesShown]:
-        """Spaces (team, project, private) that you may use, your role in each, and the one this connection works in.
+@dataclass(frozen=True, slots=True)
+class SearchSpaces:
+    """Ask several spaces of the team at once.
 
-        Another one: the header Memory-Space, or the address /spaces/NAME/mcp.
-        """
-        caller = get_call()
-        roles = ((grant, caller.principal.find_role(grant.space)) for grant in caller.principal.grants)
-        spaces = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
-        return answer(SpacesShown(current=caller.grant.name if caller.grant else "", spaces=spaces))
+    The best results of all of them, by their scores. To open one (expand_grip), no space needs to be named.
+    """
 
-    async def search_spaces(
-        self,
-        query: Annotated[str, Field(description="Question or keywords", max_length=4000)],
-        spaces: Annotated[list[str], Field(description="Names; default: all that you may use", max_length=_MAX_SPACES)] = [],  # noqa: B006
-        limit: arguments.Limit = SEARCHED.default,
-        since: arguments.Since = "",
-        until: arguments.Until = "",
-    ) -> Annotated[CallToolResult, SpacesSearched]:
-        """Ask several spaces of the team at once.
+    query: Annotated[str, Argument("Question or keywords", longest=4000)]
+    spaces: Annotated[tuple[str, ...], Argument("Names; default: all that you may use", longest=_MAX_SPACES)] = ()
+    limit: arguments.Limit = SEARCHED.default
+    since: arguments.Since = ""
+    until: arguments.Until = ""
 
-        The best results of all of them, by their scores. To open one (expand_grip), no space needs to be named.
-        """
-        caller = get_call()
-        visible = [grant for grant in caller.principal.grants if caller.principal.find_role(grant.space) is not None]
-        if unknown := sorted(set(spaces) - {grant.name for grant in visible}):
-            raise InvalidQuery(f"there is no space {unknown[0]!r}", "list_spaces tells which there are.")
-        selected = [grant for grant in visible if not spaces or grant.name in spaces][:_MAX_SPACES]
-        request = SearchRequest(query=query, limit=limit, since=since, until=until, scope="all")
-        results: list[dict[str, Any]] = []
-        notices: list[str] = []
-        if len(selected) < len(visible) and not spaces:
-            notices.append(f"only {_MAX_SPACES} of {len(visible)} spaces were searched; name others")
 
-        def work(app: App) -> dict[str, Any]:
-            return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
+def make_space_tools(kit: Kit) -> list[Tool]:
+    """Return the tools list_spaces and search_spaces."""
+    listing = Entry("list_spaces", ListSpaces, list_spaces, "Spaces of the team")
+    searching = Entry("search_spaces", SearchSpaces, search_spaces, "Search several spaces")
 
-        for grant in selected:
-            other = CALL.set(CallContext(caller.principal, grant))
-            try:
-                response = await self._kit.host.read(work)
-            finally:
-                CALL.reset(other)
-            results += [{"space": grant.name, **result} for result in response["results"]]
-            notices += [f"{grant.name}: {notice}" for notice in response.get("notices", ())]
-        results.sort(key=lambda result: -float(result.get("score", 0)))
-        names = [grant.name for grant in selected]
-        return answer(SpacesSearched(searched=names, results=results[: limit or SEARCHED.default], notices=notices))
+    async def run_listing(request: ListSpaces) -> CallToolResult:
+        return make_result(list_spaces(request))
+
+    async def run_search(request: SearchSpaces) -> CallToolResult:
+        return make_result(await search_spaces(kit, request))
+
+    return [bind_tool(listing, run_listing), bind_tool(searching, run_search)]
+
+
+def list_spaces(_: ListSpaces) -> SpacesShown:
+    """Return the caller's spaces, with the current one."""
+    caller = get_call()
+    roles = ((grant, caller.principal.find_role(grant.space)) for grant in caller.principal.grants)
+    spaces = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
+    return SpacesShown(current=caller.grant.name if caller.grant else "", spaces=spaces)
+
+
+async def search_spaces(kit: Kit, request: SearchSpaces) -> SpacesSearched:
+    """Ask the named spaces one after the other; raises InvalidQuery for an unknown one."""
+    caller = get_call()
+    visible = [grant for grant in caller.principal.grants if caller.principal.find_role(grant.space) is not None]
+    if unknown := sorted(set(request.spaces) - {grant.name for grant in visible}):
+        raise InvalidQuery(f"there is no space {unknown[0]!r}", "list_spaces tells which there are.")
+    selected = [grant for grant in visible if not request.spaces or grant.name in request.spaces][:_MAX_SPACES]
+    question = SearchRequest(query=request.query, limit=request.limit, since=request.since, until=request.until, scope="all")
+    results: list[dict[str, Any]] = []
+    notices: list[str] = []
+    if len(selected) < len(visible) and not request.spaces:
+        notices.append(f"only {_MAX_SPACES} of {len(visible)} spaces were searched; name others")
+
+    def work(app: App) -> dict[str, Any]:
+        return kit.host.with_notices(app, as_json(search(app, question, kit.caller)))
+
+    for grant in selected:
+        other = CALL.set(CallContext(caller.principal, grant))
+        try:
+            response = await kit.host.read(work)
+        finally:
+            CALL.reset(other)
+        results += [{"space": grant.name, **result} for result in response["results"]]
+        notices += [f"{grant.name}: {notice}" for notice in response.get("notices", ())]
+    results.sort(key=lambda result: -float(result.get("score", 0)))
+    names = [grant.name for grant in selected]
+    return SpacesSearched(searched=names, results=results[: request.limit], notices=notices)

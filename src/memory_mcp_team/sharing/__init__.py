@@ -7,19 +7,13 @@ from collections.abc import Iterator
 
 from memory_mcp.app import App
 from memory_mcp.requests.overview import Outgoing
-from memory_mcp.requests.registry import Entry
 from memory_mcp.upkeep.jobs.base import Job, JobReport
 from memory_mcp.upkeep.jobs.calls import ShouldStop, WaitingFunctionJob
 from memory_mcp.upkeep.jobs.schedule import Every
 from memory_mcp_team.sharing.files import FOLDER, ShareFolder
 
-_MODULE = "memory_mcp_team.sharing.requests"
-SHARE_TO = Entry(_MODULE, "ShareTo", "share_to")
-SHARE_PROJECT = Entry(_MODULE, "ShareProject", "share_project")
-UNSHARE_PROJECT = Entry(_MODULE, "UnshareProject", "unshare_project")
-SHARE_NOW = Entry(_MODULE, "ShareNow", "share_now")
-SHARE_STATUS = Entry(_MODULE, "ShareStatus", "share_status")
-SHARE_OFF = Entry(_MODULE, "ShareOff", "share_off")
+#: The module of each request.
+SHARE_TO = SHARE_PROJECT = UNSHARE_PROJECT = SHARE_NOW = SHARE_STATUS = SHARE_OFF = "memory_mcp_team.sharing.requests"
 
 
 def make_job(app: App) -> Job:

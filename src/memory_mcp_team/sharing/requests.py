@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.model.ledger import AuditEntry
+from memory_mcp.requests.entry import answers
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp_team.errors import ServerUnreachable
@@ -142,6 +143,7 @@ class ShareState:
     held: int = 0
 
 
+@answers("share_to", ShareTo)
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     """Remember a server and its key, and begin to pull.
 
@@ -201,6 +203,7 @@ def _ask_server(url: str, key: str, space: str) -> tuple[str, str, str, list[str
     return space, str(answer.get("member", "")), str(spaces[space].get("role", "")), []
 
 
+@answers("share_off", ShareOff)
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
     """Forget server, key and what is shared."""
     caller.refuse_all(app, "sharing")
@@ -214,6 +217,7 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
     return ShareChanged(url="", space="", projects=(), notes=notes)
 
 
+@answers("share_project", ShareProject)
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
     """Publish a project from now on.
 
@@ -249,6 +253,7 @@ def _find_needed_role(folder: ShareFolder, space: str) -> str:
     return "writer" if role == run.READER else ""
 
 
+@answers("unshare_project", UnshareProject)
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
     """Stop publishing a project; what was published stays there."""
     caller.refuse_all(app, "sharing")
@@ -264,6 +269,7 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
     return _make_changed(now, [f"what was published of {matching[0]} stays there until it is forgotten: memory-mcp forget"])
 
 
+@answers("share_now", ShareNow)
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     """Publish and pull once, in this call."""
     caller.refuse_all(app, "sharing")
@@ -282,6 +288,7 @@ def _count_totals(folder: ShareFolder) -> tuple[int, int]:
     return sum(counts[0] for counts in progress.left.values()), sum(counts[0] for counts in progress.came.values())
 
 
+@answers("share_status", ShareStatus)
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     """Return what left, would leave next and came."""
     caller.refuse_all(app, "sharing")

@@ -1,7 +1,9 @@
 """A server process and laptops: memories opened in this process that share with it."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,8 +53,8 @@ class Laptop:
         self.app.derivation.run()
         return done
 
-    def forget(self, **what: str) -> None:
-        forget.forget(self.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)
+    def forget(self, **what: Any) -> None:
+        forget.forget(self.app, dataclasses.replace(forget.Forget(**what), dry_run=False, is_person=True), ANYONE)
 
     def status(self) -> share.ShareState:
         return share.share_status(self.app, share.ShareStatus(), ANYONE)

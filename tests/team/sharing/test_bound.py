@@ -7,7 +7,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base import extensions
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.requests.registry import all_requests, respond
+from memory_mcp.requests.registry import load_entry, respond
 from memory_mcp.requests.scope import Caller
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -26,6 +26,6 @@ def test_every_request_of_sharing_is_asked_here() -> None:
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_bound_caller_is_refused(app: App, name: str) -> None:
-    request = all_requests()[name].request(**ARGUMENTS[name])
+    request = load_entry(name).request(**ARGUMENTS[name])
     with pytest.raises(InvalidQuery, match="concerns more than the project of this connection"):
         respond(app, request, Caller("acme/shop", locked=True))

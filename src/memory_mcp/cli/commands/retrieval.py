@@ -229,7 +229,7 @@ def run_plan(args: argparse.Namespace) -> int:
     from memory_mcp.requests.plans import PlanQuery
 
     query, bounds = words_of(args), Bounds(**bounds_of(args))
-    without = [name.strip() for name in args.without.split(",") if name.strip()]
+    without = tuple(name.strip() for name in args.without.split(",") if name.strip())
     request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
     data = ask(args, request, catch_up=False)
     limits = f"{', '.join(f'{k} {v}' for k, v in data['bounds'].items())} ({'hard' if data['strict'] else 'soft'})"

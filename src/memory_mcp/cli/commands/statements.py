@@ -44,7 +44,7 @@ def run_correct(args: argparse.Namespace) -> int:
     from memory_mcp.requests.correct import Correct
 
     is_person = render.is_persons(["correct"])
-    data = ask(args, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
+    data = ask(args, Correct(args.grip_id, args.text, args.reason, args.kind, by=AGENT, is_person=is_person))
     lines = [
         f"{data['superseded']} is shown as superseded from now on; both stay readable",
         f"What holds instead: {data['grip_id']}",
@@ -110,12 +110,12 @@ def run_forget(args: argparse.Namespace) -> int:
             argv.append(f"--{name}={value}")
     if (status := run_in_daemon(args, argv)) is not None:
         return status
-    from memory_mcp.requests.forget import PERSON, Forget
+    from memory_mcp.requests.forget import Forget
 
     with open_memory(args) as app:
         project = project_typed(app, args.project)
         what = (args.event, args.session, project, args.since or "", args.until or "", args.topic, args.value)
-        data = answer_request(app, Forget(*what, dry_run=not args.yes, by=PERSON))
+        data = answer_request(app, Forget(*what, dry_run=not args.yes, is_person=True))
     counts = data["counts"]
     head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
     lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]

@@ -73,7 +73,7 @@ def run_root(args: argparse.Namespace) -> int:
     """Print the root of the time tree and its years."""
     from memory_mcp.requests.nodes import GetNode
 
-    data = ask(args, GetNode(), hint=True)
+    data = ask(args, GetNode(""), hint=True)
     return print_result(args, data, _browse_lines(data), recalled=True)
 
 
@@ -240,7 +240,7 @@ def run_search(args: argparse.Namespace) -> int:
     if args.node and args.cursor:
         raise InvalidQuery("--node has one page: it goes without --cursor", "Give a larger --limit.")
     query = words_of(args)
-    fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
+    fields = tuple(f.strip() for f in (args.fields or "").split(",") if f.strip())
     keywords = tuple(args.also)
     if args.node:
         inside = SearchNode(args.node, query, fields, args.limit, args.token_budget, keywords=keywords)

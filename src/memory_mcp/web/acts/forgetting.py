@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_mcp.base.errors import NotFound
 from memory_mcp.requests.expand import ExpandRequest
-from memory_mcp.requests.forget import PERSON, Forget
+from memory_mcp.requests.forget import Forget
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.asking import Ask, Done
@@ -43,7 +43,7 @@ async def preview_forget(ask: Ask) -> Done:
     """
     ticked = await _read_ticked(ask)
     fields: dict[str, Any] = {name: ask.argument(name) for name in _FIELDS}
-    requests = ticked or [Forget(**fields, project=ask.argument("of_project"), by=PERSON)]
+    requests = ticked or [Forget(**fields, project=ask.argument("of_project"), is_person=True)]
     what = _subject(requests[0]) if len(requests) == 1 else f"{len(requests)} things that you ticked"
     # The requests are dry runs until the waiting time is over.
     work = [replace(request, dry_run=False) for request in requests]
@@ -62,7 +62,10 @@ async def _read_ticked(ask: Ask) -> list[Forget]:
         if name.startswith(_TICK) and session not in sessions:
             quoted = await ask.memory.ask(ExpandRequest(grip_id=name.removeprefix(_TICK), before=0, after=0))
             events[quoted["grip"]["event_id_start"]] = None
-    return [*(Forget(session=session, by=PERSON) for session in sessions), *(Forget(event=event, by=PERSON) for event in events)]
+    return [
+        *(Forget(session=session, is_person=True) for session in sessions),
+        *(Forget(event=event, is_person=True) for event in events),
+    ]
 
 
 async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], requests: Sequence[Forget]) -> dict[str, Any]:

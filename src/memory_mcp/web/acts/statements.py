@@ -21,7 +21,16 @@ async def correct_statement(ask: Ask) -> Done:
     grip, text, kind, key = (ask.argument(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
     once = f"{key}:{hash_parts(grip, text, kind):x}" if key else ""
-    request = Correct(grip, text, ask.argument("reason"), kind, PERSON, ask.visit.is_person, once, by_hand=True)
+    request = Correct(
+        grip,
+        text,
+        ask.argument("reason"),
+        kind,
+        idempotency_key=once,
+        by=PERSON,
+        is_person=ask.visit.is_person,
+        by_hand=True,
+    )
     done = await ask.memory.write(request)
     note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."
     return Done(note, f"grip/{done['grip_id']}")
