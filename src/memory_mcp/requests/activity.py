@@ -3,24 +3,29 @@
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import YEAR, Argument
+from memory_mcp.requests.limits import YEAR, Argument, Flag
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import ActivityCount, MonthCount
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
 class GetAgentActivity:
     """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
 
-    days: Annotated[int | None, Argument("The last so many; default: a year", range=YEAR)] = None
+    days: Annotated[
+        int | None,
+        Argument("The last so many; default: a year", range=YEAR, flag=Flag("N", "the last N days (default: a year)")),
+    ] = None
     since: arguments.Since = ""
     until: arguments.Until = ""
     agent: arguments.Agent = ""
@@ -77,7 +82,7 @@ class AgentActivity:
 
 
 @answers("get_agent_activity", GetAgentActivity, "Activity by day")
-def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> AgentActivity:
+def get_agent_activity(app: "App", request: GetAgentActivity, caller: Caller) -> AgentActivity:
     """Count events and sessions by local day, project and agent.
 
     Without `days`, `since` and `until` it is the last year. A segment counts for the day on which it began,

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
 from memory_mcp.model.tokens import max_bytes, tokens_in
@@ -26,6 +25,9 @@ from memory_mcp.search.policy.engine import Answer
 from memory_mcp.search.policy.plan import How
 from memory_mcp.search.policy.recent import QuestionTerms
 from memory_mcp.search.policy.relevance import Confidence
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget, and up to which quotations
 #: grow: what is left after them is for lines of what else was found.
@@ -88,7 +90,7 @@ class SearchResponse(Recalled):
 class AnswerShaper:
     """An answer of the policy, brought into the shape and size that was asked for."""
 
-    def __init__(self, app: App, answer: Answer, parsed: ParsedSearch) -> None:
+    def __init__(self, app: "App", answer: Answer, parsed: ParsedSearch) -> None:
         """Fix the token budget and cut the themes to their share of it.
 
         A lean answer without a budget of its own has `_PER_RESULT` tokens for each result wanted, of at least
@@ -233,7 +235,7 @@ class AnswerShaper:
         return tuple(notices)
 
 
-def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
+def _missing(app: "App", parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
     project = parsed.query.project
     if project is None or parsed.scoped.locked:
         return tuple(words)
@@ -249,7 +251,7 @@ def _field_size(name: str, values: Sequence[object]) -> int:
     return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
 
 
-def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
+def _further_quotes(app: "App", hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_grips([g for several in stored.values() for g in several])
     quotes = app.evidence.read_quotes(list(grips.values()))
@@ -264,7 +266,7 @@ def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, 
     }
 
 
-def tell_by_project(app: App, response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
+def tell_by_project(app: "App", response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
     """Return an answer told by project, where the tree has one.
 
     Unchanged where the tree holds nothing of that time, or not even one fits. In a lean one nothing else is told: a period's

@@ -1,8 +1,8 @@
 """Reads what questions share: intent, mode and bounds for the policy, and who spoke."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import Bounds, choice
@@ -10,6 +10,9 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times
 from memory_mcp.search.policy.plan import How, Mode
 from memory_mcp.storage.values import Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Names that an error lists at most.
 _NAMED = 12
@@ -29,7 +32,7 @@ def role_of(name: str) -> str | None:
     return None if role is None else role.value
 
 
-def speaker_of(app: App, name: str, scoped: Scoped) -> str | None:
+def speaker_of(app: "App", name: str, scoped: Scoped) -> str | None:
     """Return a speaker's stored name, whatever its case; None for "".
 
     Raises InvalidQuery when nobody of that name spoke in the scope; the error names up to `_NAMED` of those

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base import pauses
 from memory_mcp.base.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import Argument
+from memory_mcp.requests.limits import Argument, Flag
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.lock import is_read_only
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 _DURATION = re.compile(r"(\d{1,4})\s*([mhd])")
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -24,7 +26,14 @@ class PauseCapture:
     """Record nothing of a project from now on, at the user's wish. What is said meanwhile is never recorded."""
 
     project: _Paused = ""
-    duration: Annotated[str, Argument("As 30m, 2h or 1d; default: until resumed", longest=20)] = ""
+    duration: Annotated[
+        str,
+        Argument(
+            "As 30m, 2h or 1d; default: until resumed",
+            longest=20,
+            flag=Flag("TIME", "as 30m, 2h or 1d (default: until resumed)", name="--for"),
+        ),
+    ] = ""
     by: str = ""
 
 
@@ -61,7 +70,7 @@ class Capturing:
 
 
 @answers("pause_capture", PauseCapture, "Pause recording", Effect.SETS)
-def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
+def pause_capture(app: "App", request: PauseCapture, caller: Caller) -> Capturing:
     """Pause the recording of a project; return what is paused.
 
     A running pause of the same project is ended and a new one follows without a gap, so its end changes.
@@ -92,7 +101,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
 
 
 @answers("resume_capture", ResumeCapture, "Resume recording", Effect.SETS)
-def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
+def resume_capture(app: "App", request: ResumeCapture, caller: Caller) -> Capturing:
     """End a project's pauses ("*": all); return what is still paused.
 
     What was said meanwhile stays unrecorded. Where nothing is paused, nothing is written. Raises InvalidQuery
@@ -116,7 +125,7 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
 
 
 @answers("list_paused", ListPaused)
-def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
+def list_paused(app: "App", _: ListPaused, caller: Caller) -> PausedNow:
     """Return the pauses in force that the caller may see.
 
     Raises InvalidQuery for a damaged file of pauses.
@@ -124,7 +133,7 @@ def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
     return PausedNow(paused={p: app.calendar.format_iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
-def in_force(app: App, caller: Caller) -> dict[str, int | None]:
+def in_force(app: "App", caller: Caller) -> dict[str, int | None]:
     """Return the paused projects that the caller may see.
 
     Each has the end of its pause (UTC ms, None: open). "*" stands for all projects and is shown to every caller; empty for a
@@ -137,14 +146,14 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
     return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
-def _response(app: App, directory: str, project: str, caller: Caller) -> Capturing:
+def _response(app: "App", directory: str, project: str, caller: Caller) -> Capturing:
     now = in_force(app, caller)
     end = now.get(project)
     is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read_pauses(directory))
     return Capturing(project=project, paused=is_paused, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
 
 
-def _directory(app: App) -> str:
+def _directory(app: "App") -> str:
     """Return the data directory; InvalidQuery without one, ReadOnly if unwritable."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
@@ -161,7 +170,7 @@ def _read_pauses(directory: str) -> list[pauses.Pause]:
         raise InvalidQuery(str(error), f"Move it out of {directory} and pause again.") from None
 
 
-def _project(app: App, name: str, caller: Caller) -> str:
+def _project(app: "App", name: str, caller: Caller) -> str:
     """Return the shown name of a request's project; "*" for all.
 
     Without a name it is the caller's. Raises InvalidQuery where no project is known, for "*" from a caller bound to one

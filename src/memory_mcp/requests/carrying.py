@@ -6,20 +6,22 @@ files.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.importers.draft_rows import pack_drafts
 from memory_mcp.model.event import COPY_OF, HOOK, Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.requests.scope import known_project
 from memory_mcp.requests.times import times_of
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 #: Events looked at, and characters, of one page.
 _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 
 
-def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def page(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return one page of events after a number, in arrival order.
 
     Only those of a project, an agent and a time, where `asked` names them. `asked` may hold after, to, project, agent, since
@@ -60,7 +62,7 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"rows": pack_drafts(drafts), "next": reached, "to": to, **columns}
 
 
-def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
+def _find_copies(app: "App", events: Sequence[Event]) -> set[EventId]:
     pairs = app.storage.events.find_duplicates(event.event_id for event in events)
     by_id = {event.event_id: event for event in events}
     shown_events = app.storage.events.get_events(pairs.values()) if pairs else {}
@@ -83,7 +85,7 @@ def _without_copy_mark(event: Event) -> Event:
     return replace(event, event_id=EventId(event.metadata[COPY_OF]), metadata=metadata)
 
 
-def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def day(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the segments of one local day, with statements and quotations.
 
     `asked` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":

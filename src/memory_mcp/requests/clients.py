@@ -5,14 +5,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.install.base import Environment
 from memory_mcp.install.status import statuses, trusting
 from memory_mcp.model.event import HOOK
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.scope import Caller
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ClientList:
 
 
 @answers("list_clients", ListClients)
-def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
+def list_clients(app: "App", _: ListClients, caller: Caller) -> ClientList:
     """Return the programs that were found or are configured.
 
     Where that cannot be found out at all the list is empty and `problem` says why. Raises InvalidQuery for a

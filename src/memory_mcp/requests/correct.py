@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.event import Trust
@@ -14,10 +13,13 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import PAGE, Argument, choice
+from memory_mcp.requests.limits import PAGE, Argument, Flag, choice
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, visible_evidence
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Author of what a person typed on a terminal and confirmed.
 PERSON = "person"
@@ -28,7 +30,7 @@ CORRECTS = "corrects"
 
 
 _Grip = Annotated[str, Argument("As results cite it", longest=300)]
-_Reason = Annotated[str, Argument(longest=MAX_REASON)]
+_Reason = Annotated[str, Argument(longest=MAX_REASON, flag=Flag("WHY", "why, for whoever reads it later"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,13 @@ class Correct:
     grip_id: _Grip
     text: Annotated[str, Argument("What holds instead, self-contained", longest=100_000)]
     reason: _Reason = ""
-    kind: arguments.Kind = ""
+    kind: Annotated[
+        str,
+        Argument(
+            values=arguments.KINDS,
+            flag=Flag("KIND", "decision, procedure, constraint, definition or preference"),
+        ),
+    ] = ""
     idempotency_key: arguments.Key = ""
     by: str = ""
     #: A person typed it on a terminal and confirmed it.
@@ -71,7 +79,7 @@ class Corrected:
 class Audit:
     """The latest acts upon the memory."""
 
-    limit: int = PAGE.default
+    limit: Annotated[int, Argument(range=PAGE, flag=Flag("N", "how many (20)"))] = PAGE.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +102,7 @@ class Audited:
 
 
 @answers("correct", Correct, "Correct", Effect.ADDS)
-def correct(app: App, request: Correct, caller: Caller) -> Corrected:
+def correct(app: "App", request: Correct, caller: Caller) -> Corrected:
     """Record a statement that supersedes another; return its ids and project.
 
     Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
@@ -125,7 +133,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 @answers("retract", Retract, "Retract", Effect.SETS)
-def retract(app: App, request: Retract, caller: Caller) -> Corrected:
+def retract(app: "App", request: Retract, caller: Caller) -> Corrected:
     """Record that a statement no longer holds; it stays stored.
 
     Raises NotFound for an unknown quotation, or one that the caller may not see.
@@ -137,7 +145,7 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
 
 
 @answers("audit", Audit)
-def audit(app: App, request: Audit, caller: Caller) -> Audited:
+def audit(app: "App", request: Audit, caller: Caller) -> Audited:
     """Return the latest acts upon the memory, newest first.
 
     Raises InvalidQuery for a limit out of range or a caller bound to a project.
@@ -152,7 +160,7 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     )
 
 
-def _supersede(app: App, old: ExpandedGrip, new: GripId | None, request: Correct | Retract) -> None:
+def _supersede(app: "App", old: ExpandedGrip, new: GripId | None, request: Correct | Retract) -> None:
     """Supersede every grip that quotes a statement; record the act.
 
     `new` None is a retraction. These are grips whose quotation holds the statement's or is part of it. Does nothing where the

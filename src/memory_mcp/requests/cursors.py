@@ -1,8 +1,12 @@
 """Opaque page cursors, bound to their question by a checksum."""
 
-from memory_mcp.app import App
+from typing import TYPE_CHECKING
+
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import EventId, decode_base32, encode_base32, event_id_from, event_key, hash_parts
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 _OFFSET_CHARS = 8
 _EVENT_CHARS = 26
@@ -36,7 +40,7 @@ def event_of(cursor: str, *question: str) -> EventId:
     return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
 
 
-def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
+def event_behind(app: "App", cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
     """Return the sort key (UTC ms, event id) a page follows.
 
     None for the cursor "". Raises InvalidQuery for a damaged cursor or one of another question, and when the event is not

@@ -6,12 +6,14 @@ The docstring of the type describes its tool, and its fields describe their argu
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from memory_mcp.app import App
 from memory_mcp.requests.scope import Caller
 
-Handler = TypeVar("Handler", bound=Callable[[App, Any, Caller], Any])
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
+Handler = TypeVar("Handler", bound=Callable[["App", Any, Caller], Any])
 
 
 #: Pages that clients show beside an answer (`server/apps.py`).

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.grip import Grip
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.shapes import Event, event
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Characters of one value of an event's metadata.
 _VALUE = 200
@@ -40,7 +43,7 @@ class FullEvent(Event):
     quotes: Sequence[QuotedSpan] = ()
 
 
-def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
+def shape_events(app: "App", found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
     """Return stored events as get_events shows them, in their order.
 
     Args:

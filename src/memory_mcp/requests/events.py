@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
@@ -12,12 +11,15 @@ from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import event_behind, event_cursor
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.event_shapes import FullEvent, shape_events
-from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, choice
+from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, Flag, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Event
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: What an event costs besides its text: ids, time, names.
 _EVENT_TOKENS = 60
@@ -30,20 +32,37 @@ class GetEvents:
     since: arguments.Since = ""
     until: arguments.Until = ""
     #: Named alone, its events are read whatever project they belong to.
-    session_id: Annotated[str, Argument(longest=300)] = ""
-    limit: arguments.Page = PAGE.default
+    session_id: Annotated[str, Argument(longest=300, flag=Flag("ID", "only this session", name="--session"))] = ""
+    limit: Annotated[int, arguments.most("events", PAGE)] = PAGE.default
     cursor: arguments.Cursor = ""
     project: arguments.Project = ""
     scope: arguments.Scope = ""
-    token_budget: arguments.Tokens = None
-    node_id: Annotated[str, Argument("Events of this segment", longest=300)] = ""
-    event_id: Annotated[str, Argument("This event alone, with neighbours", longest=300)] = ""
+    token_budget: Annotated[int | None, arguments.most_tokens("all events together")] = None
+    node_id: Annotated[
+        str, Argument("Events of this segment", longest=300, flag=Flag("ID", "only this segment", name="--node"))
+    ] = ""
+    event_id: Annotated[
+        str,
+        Argument(
+            "This event alone, with neighbours",
+            longest=300,
+            flag=Flag("ID", "only this event, with --before and --after", name="--event"),
+        ),
+    ] = ""
     #: Of its session's thread.
-    before: arguments.Neighbours = NEIGHBOURS.default
-    after: arguments.Neighbours = NEIGHBOURS.default
-    offset: Annotated[int, Argument("Characters of event_id to leave out", range=CHARACTERS)] = CHARACTERS.default
-    text_limit: Annotated[int, Argument("Characters of each text", range=TEXT)] = TEXT.default
-    detail: Annotated[str, Argument("full: origin, length, quoted spans", values=arguments.DETAIL)] = Detail.LEAN
+    before: Annotated[int, Argument(range=NEIGHBOURS, flag=Flag("N", "events before it (0)"))] = NEIGHBOURS.default
+    after: Annotated[int, Argument(range=NEIGHBOURS, flag=Flag("N", "events after it (0)"))] = NEIGHBOURS.default
+    offset: Annotated[
+        int,
+        Argument("Characters of event_id to leave out", range=CHARACTERS, flag=Flag("N", "characters of its text to leave out")),
+    ] = CHARACTERS.default
+    text_limit: Annotated[
+        int, Argument("Characters of each text", range=TEXT, flag=Flag("N", "most characters of each text"))
+    ] = TEXT.default
+    detail: Annotated[
+        str,
+        arguments.detail("full: origin, length, quoted spans", "full: also origin, length and quoted spans (JSON)"),
+    ] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +76,7 @@ class Events(Recalled):
 
 
 @answers("get_events", GetEvents, "Events of a time")
-def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
+def get_events(app: "App", request: GetEvents, caller: Caller) -> Events:
     """Return a page of events, or one event with its neighbours.
 
     They are in order of time, within the token budget. It holds at least one event, if there is any: a text that alone is too
@@ -94,7 +113,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     )
 
 
-def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
+def _page(app: "App", request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
     """Return the events after the cursor, one more than are shown.
 
     Behind them how many are shown, the scope, and what a cursor is bound to.

@@ -3,9 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.capture.exclusions import CaptureRules, split_rules
 from memory_mcp.config import load, store, variables
@@ -15,6 +14,9 @@ from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import MAX_PATTERN
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.lock import is_read_only
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: The setting of each kind.
 _SETTINGS = {"project": "exclude_projects", "path": "exclude_paths", "tool": "exclude_tools"}
@@ -57,14 +59,14 @@ class Exclusions:
 
 
 @answers("list_excluded", ListExcluded)
-def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
+def list_excluded(app: "App", _: ListExcluded, caller: Caller) -> Exclusions:
     """Return all exclusions; InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "what is excluded")
     return _response(app)
 
 
 @answers("exclude", Exclude)
-def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
+def exclude(app: "App", request: Exclude, caller: Caller) -> Exclusions:
     """Exclude a project, path or tool from recording; return all exclusions.
 
     What is stored stays. In force at once, and written into the settings file and the audit log; a pattern that is excluded
@@ -79,7 +81,7 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 @answers("include", Include)
-def include(app: App, request: Include, caller: Caller) -> Exclusions:
+def include(app: "App", request: Include, caller: Caller) -> Exclusions:
     """Take back the exclusion of exactly this pattern; return the others.
 
     An unknown one changes nothing. In force at once, and written into the settings file and the audit log. Raises InvalidQuery,
@@ -88,7 +90,7 @@ def include(app: App, request: Include, caller: Caller) -> Exclusions:
     return _change_exclusions(app, *_read_pattern(app, request, caller), on=False, by=request.by)
 
 
-def _read_pattern(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
+def _read_pattern(app: "App", request: Exclude, caller: Caller) -> tuple[str, str]:
     """Return the kind that is named, and its pattern, stripped.
 
     Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control
@@ -109,7 +111,7 @@ def _read_pattern(app: App, request: Exclude, caller: Caller) -> tuple[str, str]
     return kind, pattern
 
 
-def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
+def _change_exclusions(app: "App", kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
     """Add a pattern to the settings (`on`) or remove it.
 
     The new lists are in force before the file is written, and the old ones again if that fails. Where nothing
@@ -145,7 +147,7 @@ def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) 
     return replace(_response(app), changed=True)
 
 
-def _record_by(app: App, settings: IngestSettings) -> None:
+def _record_by(app: "App", settings: IngestSettings) -> None:
     lists: dict[str, Any] = {name: getattr(settings, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
     app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)
@@ -157,7 +159,7 @@ def _variables(name: str = "") -> list[str]:
     return sorted(variable for variable in os.environ if settings_by_variable.get(variable.upper()) in setting_names)
 
 
-def _response(app: App) -> Exclusions:
+def _response(app: "App") -> Exclusions:
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,

@@ -10,9 +10,8 @@ import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
@@ -21,12 +20,15 @@ from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
-from memory_mcp.requests.limits import AROUND, TOKENS, Argument
+from memory_mcp.requests.limits import AROUND, TOKENS, Argument, Flag
 from memory_mcp.requests.neighbours import choose_neighbours
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.search.policy.recent import QuestionTerms
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Tokens of a response where the caller names neither budget nor neighbours, and where neighbours alone are named.
 LINED_TOKENS, EXPAND_TOKENS = 400, 600
@@ -59,9 +61,12 @@ class ExpandRequest:
     """
 
     grip_id: arguments.GripId
-    before: Annotated[int | None, Argument("Events before, with their texts", range=AROUND)] = None
-    after: Annotated[int | None, Argument(range=AROUND)] = None
-    token_budget: arguments.Tokens = None
+    before: Annotated[
+        int | None,
+        Argument("Events before, with their texts", range=AROUND, flag=Flag("N", "events before it (3, in a line each)")),
+    ] = None
+    after: Annotated[int | None, Argument(range=AROUND, flag=Flag("N", "events after it (4, in a line each)"))] = None
+    token_budget: Annotated[int | None, arguments.most_tokens("all texts together")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +121,7 @@ class ExpandResponse(Recalled):
 
 
 @answers("expand_grip", ExpandRequest, "Expand a grip", page=EVIDENCE_PAGE)
-def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
+def expand(app: "App", request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words with what was said around them.
 
     The response stays within a token budget; the opening is counted. `before` and `after` events of the same session surround

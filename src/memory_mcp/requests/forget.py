@@ -6,13 +6,10 @@ Invariants
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.capture.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
-from memory_mcp.forgetting.act import Forgetting, ForgettingOutcome
-from memory_mcp.forgetting.survey import Survey, survey_store
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
 from memory_mcp.requests import arguments
@@ -22,6 +19,11 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, known_project, visible_evidence
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.forgetting.act import ForgettingOutcome
+    from memory_mcp.forgetting.survey import Survey
 
 #: Author of a forgetting that a person confirmed on a terminal.
 PERSON = "person"
@@ -75,13 +77,17 @@ class Forgotten(Recalled):
 
 
 @answers("forget", Forget, "Forget", Effect.SETS)
-def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
+def forget(app: "App", request: Forget, caller: Caller) -> Forgotten:
     """Forget what is named, or with `dry_run` only look.
 
     Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
     bound to one project, and for a tool (`is_person` is False) that is not allowed to forget; NotFound for an
     unknown event, session or topic.
     """
+    # numpy, behind these, would be loaded by every reader of the flags.
+    from memory_mcp.forgetting.act import Forgetting
+    from memory_mcp.forgetting.survey import survey_store
+
     caller.refuse_all(app, "forgetting")
     forget_request, subject = _resolve_request(app, request, caller)
     if request.dry_run:
@@ -100,7 +106,10 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
 
 
-def _preview(app: App, forget_request: ForgetRequest, subject: str) -> Forgotten:
+def _preview(app: "App", forget_request: ForgetRequest, subject: str) -> Forgotten:
+    from memory_mcp.forgetting.act import Forgetting
+    from memory_mcp.forgetting.survey import survey_store
+
     tombstones = Tombstones.preview(forget_request)
     outcome = Forgetting(app).preview(forget_request)
     listed = outcome.samples[: _PLACES if forget_request.values else _SAMPLES]
@@ -119,7 +128,7 @@ def _preview(app: App, forget_request: ForgetRequest, subject: str) -> Forgotten
     return _shape(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
 
 
-def _notices(outcome: ForgettingOutcome, samples: Sequence[Sample], surveyed: Survey) -> list[str]:
+def _notices(outcome: "ForgettingOutcome", samples: Sequence[Sample], surveyed: "Survey") -> list[str]:
     notices = []
     if more := len(outcome.samples) - len(samples):
         notices.append(f"{more:,} more events are not listed here.")
@@ -133,7 +142,7 @@ def _notices(outcome: ForgettingOutcome, samples: Sequence[Sample], surveyed: Su
     return notices
 
 
-def _refuse_common(app: App, tombstones: Tombstones) -> None:
+def _refuse_common(app: "App", tombstones: Tombstones) -> None:
     """Raise InvalidQuery for a value in much of what is stored."""
     last = app.storage.events.last_seq()
     step = max(last // _SLICES, _SLICE)
@@ -170,12 +179,12 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
             start = cleaned.find(MARK, end)
 
 
-def _shape(outcome: ForgettingOutcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
+def _shape(outcome: "ForgettingOutcome", done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
     note = note if outcome.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
 
-def _resolve_request(app: App, request: Forget, caller: Caller) -> tuple[ForgetRequest, str]:
+def _resolve_request(app: "App", request: Forget, caller: Caller) -> tuple[ForgetRequest, str]:
     """Return what is to be forgotten, and what was named.
 
     The second is "event", "topic", "value", or the names of what was given, such as "session since". An event takes
@@ -203,7 +212,7 @@ def _resolve_request(app: App, request: Forget, caller: Caller) -> tuple[ForgetR
     return ForgetRequest(ranges=_ranges(app, request)), " ".join(timed)
 
 
-def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
+def _named_events(app: "App", name: str, caller: Caller) -> Sequence[Event]:
     """Return the event of an id, or those a grip quotes.
 
     Raises InvalidQuery for another text, NotFound if there is none.
@@ -216,7 +225,7 @@ def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
     return [event]
 
 
-def _ranges(app: App, request: Forget) -> list[TimeRange]:
+def _ranges(app: "App", request: Forget) -> list[TimeRange]:
     """Return the ranges of time that the request names.
 
     They end now at the latest, so that later events stay. Raises InvalidQuery for a bare time that holds everything that is

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.requests.entry import Effect, answers
@@ -13,6 +12,9 @@ from memory_mcp.requests.limits import Argument, Range, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.search.layers.base import LayerName, LayerStatus
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Days.
 AGE = Range(0, most=100_000)
@@ -151,7 +153,7 @@ class PrunedIndex:
 
 
 @answers("get_teleport_status", GetTeleportStatus, "Teleport status")
-def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
+def teleport_status(app: "App", _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
     """Return the state of the keyword and the vector index.
 
     Raises InvalidQuery for a caller bound to one project.
@@ -175,7 +177,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
 
 
 @answers("get_vector_index_status", GetVectorStatus, "Vector index status")
-def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
+def vector_status(app: "App", _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """Return the state of the vector index, with its numbers.
 
     These are 0, "" or None where it does not exist. `message` says what is wrong, or "healthy" with a
@@ -195,7 +197,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
 
 
 @answers("get_topic_graph_status", GetTopicGraphStatus, "Topic graph status")
-def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
+def topic_graph_status(app: "App", _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one off.
 
     Raises InvalidQuery for a caller bound to one project.
@@ -213,7 +215,7 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
 
 
 @answers("rebuild_index", RebuildIndex, "Rebuild an index", Effect.SETS)
-def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
+def rebuild_index(app: "App", request: RebuildIndex, caller: Caller) -> RebuiltIndex:
     """Build an index again from the store; return how many documents.
 
     Raises LayerUnavailable where there can be none, InvalidQuery for an unknown one or a caller bound to one
@@ -231,7 +233,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 
 
 @answers("prune_index", PruneIndex, "Prune an index", Effect.SETS)
-def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
+def prune_index(app: "App", request: PruneIndex, caller: Caller) -> PrunedIndex:
     """Leave documents of `age_days` ago or earlier out of an index.
 
     The store keeps them. Raises LayerUnavailable where there is no index, InvalidQuery for an unknown one, an invalid level or
@@ -257,12 +259,12 @@ def _health(status: LayerStatus, healthy: str) -> str:
     return f"partial: {status.reason}" if status.covered_from else healthy
 
 
-def _healthy(app: App) -> str:
+def _healthy(app: "App") -> str:
     embedding = app.accelerators.describe_embedding()
     return f"healthy ({embedding.remark})" if embedding and embedding.remark else "healthy"
 
 
-def _detail(app: App, status: IndexStatus) -> IndexDetail:
+def _detail(app: "App", status: IndexStatus) -> IndexDetail:
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.format_iso(ms) if ms else ""

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class JobPaused:
 
 
 @answers("list_jobs", ListJobs)
-def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
+def list_jobs(app: "App", _: ListJobs, caller: Caller) -> JobList:
     """Return every job with its schedule, last and next run.
 
     Raises InvalidQuery for a caller bound to one project.
@@ -94,7 +97,7 @@ def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
 
 
 @answers("run_job", RunJob)
-def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
+def run_job(app: "App", request: RunJob, caller: Caller) -> JobRun:
     """Run a job now, in this call, and return its report.
 
     Raises InvalidQuery for an unknown name or a caller bound to one project, and what the job raises.
@@ -105,7 +108,7 @@ def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
 
 
 @answers("pause_job", PauseJob)
-def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
+def pause_job(app: "App", request: PauseJob, caller: Caller) -> JobPaused:
     """Pause a job; a run under way goes on.
 
     Raises InvalidQuery for an unknown name or a caller bound to one project.
@@ -116,7 +119,7 @@ def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
 
 
 @answers("resume_job", ResumeJob)
-def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
+def resume_job(app: "App", request: ResumeJob, caller: Caller) -> JobPaused:
     """Let a paused job run again.
 
     Raises InvalidQuery for an unknown name or a caller bound to one project.
@@ -126,10 +129,10 @@ def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
     return _describe_pause(app, request.name)
 
 
-def _describe_pause(app: App, name: str) -> JobPaused:
+def _describe_pause(app: "App", name: str) -> JobPaused:
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
 
 
-def _iso(app: App, ms: int | None) -> str | None:
+def _iso(app: "App", ms: int | None) -> str | None:
     return None if ms is None else app.calendar.format_iso(ms)

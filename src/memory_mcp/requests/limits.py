@@ -30,15 +30,17 @@ class Range:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flag:
     """How a field is written on the command line."""
 
-    #: Such as "--since"; without dashes it is a word of its own.
-    name: str
     #: What stands for the value in the help; "" for one that is switched on.
-    metavar: str = ""
+    metavar: str
     help: str
+    #: Such as "--also", where it is not called as the field is.
+    name: str = ""
+    #: Whether a list is written as one word with commas, not by naming the flag again.
+    has_commas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Argument:
     #: Whether a number is taken for a text.
     takes_numbers: bool = False
     flag: Flag | None = None
+    #: Whether tools have it too.
+    is_for_tools: bool = True
 
 
 #: Results of a question, and of a jump by an index.
@@ -100,21 +104,24 @@ class Detail(StrEnum):
     FULL = "full"
 
 
-_Bound = Annotated[int | None, Argument(range=Range(1, most=1_000_000))]
+def _bound(name: str, most: int = 1_000_000) -> Argument:
+    return Argument(range=Range(1, most=most), flag=Flag("N", f"setting retrieval.bounds.{name}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits at which a search stops; None stands for the value of the settings."""
 
-    max_depth: _Bound = None
-    max_nodes_visited: _Bound = None
-    max_rpc_calls: _Bound = None
-    max_token_budget: _Bound = None
-    timeout_ms: _Bound = None
-    beam_width: Annotated[int | None, Argument(range=Range(1, most=5))] = None
+    max_depth: Annotated[int | None, _bound("max_depth")] = None
+    max_nodes_visited: Annotated[int | None, _bound("max_nodes_visited")] = None
+    max_rpc_calls: Annotated[int | None, _bound("max_rpc_calls")] = None
+    max_token_budget: Annotated[int | None, _bound("max_token_budget")] = None
+    timeout_ms: Annotated[int | None, _bound("timeout_ms")] = None
+    beam_width: Annotated[int | None, _bound("beam_width", 5)] = None
     #: Least score of a result; 0 shows the nearest.
-    min_confidence: Annotated[float | None, Argument(range=SHARE)] = None
+    min_confidence: Annotated[
+        float | None, Argument(range=SHARE, flag=Flag("X", "least score of a result; 0 shows the nearest"))
+    ] = None
 
     def __post_init__(self) -> None:
         """Raise InvalidQuery for a bound or confidence out of range.

@@ -10,8 +10,8 @@ Change here: how much of a node's children is shown, and which are folded.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
@@ -22,6 +22,9 @@ from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
 from memory_mcp.tree.toc.quiet import choose_folded
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Tokens of the first children of a list, which decide how much beside their titles is shown of each.
 _ROOM = 520
@@ -55,7 +58,7 @@ class Listing:
         return fullest(first, fits_in(tokens, factor), 1, len(self.children)) or first(1)
 
 
-def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
+def list_children(app: "App", opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of a node's children, in order of time.
 
     A day's short exchanges are folded into one line on its first page; their cursor leads to pages of them
@@ -106,7 +109,7 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     return fullest(first, fits_in(tokens, factor), 0, len(bullets)) or []
 
 
-def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
+def _children(app: "App", ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
     """Return the children of these ids, with their numbers of children.
 
     They are FullChild with `full`; ids that the scope does not hold are left out.

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.base.text import query_terms, snippet
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
@@ -22,6 +22,9 @@ from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.briefing import render_account, render_digest
 from memory_mcp.tree.toc.statements import clean_name, format_speaker, quote_text, rank_statements
 from memory_mcp.tree.toc.told import load_stretches
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Most segments of a week, of earlier work, and of one session.
 _STRETCHES, _EARLIER, _LAST = 60, 12, 8
@@ -49,7 +52,7 @@ class Material:
     nothing: str = ""
 
 
-def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
+def about_topic(app: "App", topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
     """Return the best quotations about a topic, with their segments' statements.
 
     All within `budget` tokens. At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the
@@ -78,7 +81,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
     return Material(query, text, f"Nothing about it was found in {scoped.words}.")
 
 
-def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
+def of_week(app: "App", week: str, scoped: Scoped, budget: int) -> Material:
     """Return what was recorded in a week, day by day.
 
     At most `_STRETCHES` segments. Where it holds nothing, `text` is "" and `nothing` names the nearest weeks.
@@ -120,7 +123,7 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     return Material(about, text, f"Nothing is recorded in {about} in {scoped.words}.{nearest_note}")
 
 
-def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Material:
+def of_session(app: "App", session_id: str, scoped: Scoped, budget: int) -> Material:
     """Return how a session went on and ended.
 
     Without an id it is the latest work of the scope, newest first. Named by its id or the beginning of it: at most the last
@@ -161,7 +164,7 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
     return Material(about, text, f"Nothing is recorded of {about}.")
 
 
-def _holder_of(app: App, session_id: str) -> str:
+def _holder_of(app: "App", session_id: str) -> str:
     """Return the session that shows what a copy begins with.
 
     "" for a session that is no copy, and for none.
@@ -171,11 +174,11 @@ def _holder_of(app: App, session_id: str) -> str:
     return next((event.session_id for event in shown_events if event.session_id != session_id), "")
 
 
-def _moment(app: App, at_ms: int) -> str:
+def _moment(app: "App", at_ms: int) -> str:
     return f"{app.calendar.to_local(at_ms):%Y-%m-%d %H:%M}"
 
 
-def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
+def _statements(app: "App", hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
     """Return telling statements by segment id, as (grip id, line).
 
     At most `_BESIDE` of each: the most important first, the segment's request at the end. Left out are hits that lie in

@@ -1,9 +1,8 @@
 """Takes into this memory what another one says beside its events; what is known is left as it is, so twice changes nothing."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.model.event import EventDraft, EventType, OriginalIdentity, Role, Trust
 from memory_mcp.model.grip import Supersession
@@ -16,10 +15,13 @@ from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
 from memory_mcp.upkeep.archive.others import select_unknown
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 Row = Mapping[str, Any]
 
 
-def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def known(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"known": places in the list} of events stored here.
 
     Stored is an event by its id, or with parts redacted or forgotten. `asked["events"]` has mappings
@@ -40,7 +42,7 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"known": [number for number, draft in enumerate(drafts) if id(draft) not in fresh]}
 
 
-def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def rules(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Store the other memory's project names that are not set here.
 
     Only those that people gave. Call it before the events. `asked` has the other memory's rows of `project_alias` and
@@ -66,7 +68,7 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"project names": len(aliases) + len(splits)}
 
 
-def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def records(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Store another memory's pins, corrections, labels and agents' texts.
 
     The merge is recorded in the audit log. Call it after the events. `asked` has the other memory's rows by table, `events`
@@ -98,12 +100,12 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
+def _unforgotten(app: "App", rows: Sequence[Row]) -> list[Row]:
     clean = app.gate.tombstones.clean_text
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
 
-def _redirect_ids(app: App, rows: Sequence[Row]) -> int:
+def _redirect_ids(app: "App", rows: Sequence[Row]) -> int:
     """Let segment ids of the other memory lead to segments here.
 
     They lead to the segment that holds their first event here. Return how many. Ids that exist here, and those whose first
@@ -125,7 +127,7 @@ def _redirect_ids(app: App, rows: Sequence[Row]) -> int:
     return len(leads)
 
 
-def _merge_corrections(app: App, rows: Sequence[Row]) -> int:
+def _merge_corrections(app: "App", rows: Sequence[Row]) -> int:
     """Record corrections that are not known here; return how many.
 
     They are compared by statement, replacement and time. Author and reason are cleaned of secrets. Of several about one
@@ -147,7 +149,7 @@ def _merge_corrections(app: App, rows: Sequence[Row]) -> int:
     return len(new)
 
 
-def _merge_texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
+def _merge_texts(app: "App", nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
     """Store agents' texts for nodes without one; return how many.
 
     They are checked as any agent's, since the node may hold less here: a text that is refused is left out.

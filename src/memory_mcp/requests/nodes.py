@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.entry import TIMELINE_PAGE, answers
-from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Argument, Detail, choice
+from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
 from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Child, Event, FullChild, Node
 from memory_mcp.requests.times import times_of
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Tokens that a node's bullets have on its first page, and where its children do not all fit; and tokens for what joins parts.
 _BULLETS, _FEW_BULLETS, _SPARE = 200, 80, 4
@@ -30,7 +32,7 @@ class Browse:
     """
 
     node_id: arguments.NodeId = ""
-    limit: arguments.Page = PAGE.default
+    limit: Annotated[int, arguments.most("children", PAGE)] = PAGE.default
     cursor: arguments.Cursor = ""
     project: arguments.Project = ""
     scope: arguments.Scope = ""
@@ -60,9 +62,14 @@ class GetNode:
     node_id: arguments.NodeId
     project: arguments.Project = ""
     scope: arguments.Scope = ""
-    limit: arguments.Page = PAGE.default
+    limit: Annotated[int, arguments.most("children", PAGE)] = PAGE.default
     cursor: arguments.Cursor = ""
-    detail: Annotated[str, Argument("full: also kind, projects, agents of each child", values=arguments.DETAIL)] = Detail.LEAN
+    detail: Annotated[
+        str,
+        arguments.detail(
+            "full: also kind, projects, agents of each child", "full: also kind, projects and agents of each child (JSON)"
+        ),
+    ] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class WholeNode(Recalled):
 
 
 @answers("browse_toc", Browse, "Browse the time tree", page=TIMELINE_PAGE)
-def browse(app: App, request: Browse, caller: Caller) -> Browsed:
+def browse(app: "App", request: Browse, caller: Caller) -> Browsed:
     """Return a node and a page of its children.
 
     Raises NotFound where the scope holds no such node. A page of the usual size costs at most about PAGE_TOKENS: bullets that
@@ -136,13 +143,13 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 @answers("get_toc_root", GetRoot, "Years of the memory")
-def get_root(app: App, request: GetRoot, caller: Caller) -> WholeNode:
+def get_root(app: "App", request: GetRoot, caller: Caller) -> WholeNode:
     """Return the root with its years; raises InvalidQuery for an unknown scope."""
     return get_node(app, GetNode(ROOT, scope=request.scope), caller)
 
 
 @answers("get_node", GetNode, "Whole node")
-def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
+def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
     """Return a whole node with a page of its children.
 
     At most `limit` of them, without a token budget; a segment has its context. Raises NotFound for a node that the scope does
@@ -171,7 +178,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     )
 
 
-def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
+def _node(app: "App", node: TocNode, scoped: Scoped) -> Node:
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
     times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
     previous_id = next_id = ""

@@ -3,12 +3,15 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, event_id, span_grip_id
 from memory_mcp.storage.values import WriteRequest
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Characters of a note that its grip quotes.
 _QUOTED = 600
@@ -41,7 +44,7 @@ def is_notes(session_id: str) -> bool:
     return session_id.startswith(_SESSIONS)
 
 
-def keep(app: App, note: Note) -> tuple[EventId, GripId]:
+def keep(app: "App", note: Note) -> tuple[EventId, GripId]:
     """Store a note once per key; return its event and grip.
 
     It is an event of its own transaction. The grip quotes the whole text, or up to `_QUOTED` characters of it, ended at a

@@ -4,9 +4,8 @@ import datetime as dt
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.ledger import AuditEntry
@@ -29,6 +28,9 @@ from memory_mcp.requests.topic_shapes import (
     related_of,
 )
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 #: Keywords, segments and related topics of a topic that is opened, and statements of each segment.
 _KEYWORDS, _OPENED, _BULLETS = 12, 10, 3
 
@@ -50,8 +52,8 @@ class TopicNodes:
     """The segments that are about a topic, most relevant first, each with statements about it and their grips."""
 
     topic_id: TopicId
-    limit: arguments.Limit = RESULTS.default
-    cursor: arguments.Cursor = ""
+    limit: Annotated[int, arguments.most("segments", RESULTS)] = RESULTS.default
+    cursor: arguments.NextCursor = ""
     project: arguments.Project = ""
     scope: arguments.Scope = ""
 
@@ -61,7 +63,7 @@ class RelatedTopics:
     """Topics similar to one, talked about beside it, or above and below it, the strongest relation first."""
 
     topic_id: TopicId
-    limit: arguments.Limit = RESULTS.default
+    limit: Annotated[int, arguments.most("topics", RESULTS)] = RESULTS.default
     project: arguments.Project = ""
     scope: arguments.Scope = ""
 
@@ -147,7 +149,7 @@ class Labelled(Recalled):
 
 
 @answers("get_topic", GetTopic)
-def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
+def get_topic(app: "App", request: GetTopic, caller: Caller) -> WholeTopic:
     """Return a topic with its segments, relations, history and mentions.
 
     At most `_OPENED` segments and related topics. Segments are also cut to the default token budget. A topic that was merged
@@ -181,7 +183,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 
 
 @answers("get_toc_nodes_for_topic", TopicNodes, "Nodes of a topic")
-def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
+def topic_nodes(app: "App", request: TopicNodes, caller: Caller) -> FoundNodes:
     """Return a page of a topic's segments, most relevant first.
 
     At most `limit`, within the default token budget. Raises InvalidQuery also for a cursor of another question, NotFound and
@@ -205,7 +207,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 
 
 @answers("get_related_topics", RelatedTopics, "Related topics")
-def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
+def related_topics(app: "App", request: RelatedTopics, caller: Caller) -> FoundRelated:
     """Return at most `limit` related topics, strongest relation first.
 
     Raises as `get_topic`: NotFound and others.
@@ -224,7 +226,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 
 
 @answers("label_topic", LabelTopic, "Label a topic", Effect.SETS)
-def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
+def label_topic(app: "App", request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic a label in a scope; "" removes it.
 
     It is cleaned of secrets, white space runs and unprintable characters. An empty project is not widened to all. Raises
@@ -251,7 +253,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
 class _Opened:
     """One topic as a scope sees it; NotFound where that holds none of its segments."""
 
-    def __init__(self, app: App, topic_id: str, scoped: Scoped) -> None:
+    def __init__(self, app: "App", topic_id: str, scoped: Scoped) -> None:
         """Find the topic; a merged one gives its successor, with notice.
 
         Raises InvalidQuery for an invalid id, NotFound where the scope holds none of its segments,

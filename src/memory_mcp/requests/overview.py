@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base import extensions, machine, paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
@@ -18,6 +18,9 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Scope
 from memory_mcp.upkeep.archive.keeper import read_folder
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 _DAY_MS = 86_400_000
 #: Sessions of the last 24 hours that are counted.
@@ -140,7 +143,7 @@ class Overview:
 
 
 @answers("get_overview", GetOverview)
-def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
+def get_overview(app: "App", _: GetOverview, caller: Caller) -> Overview:
     """Return the state of the memory apart from its layers.
 
     Raises InvalidQuery for a caller that is bound to one project, as it is about all.
@@ -181,7 +184,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     )
 
 
-def _list_pauses(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
+def _list_pauses(app: "App", caller: Caller) -> tuple[list[PausedProject], str]:
     """Return the visible pauses by project, and an error or ""."""
     try:
         paused = capturing.in_force(app, caller)
@@ -191,7 +194,7 @@ def _list_pauses(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
     return [PausedProject(project=name, until=iso(end) if end else "") for name, end in sorted(paused.items())], ""
 
 
-def _backups(app: App) -> Backups:
+def _backups(app: "App") -> Backups:
     folder = app.backups.folder
     if folder is None:
         return Backups(enabled=False)
@@ -206,7 +209,7 @@ def _backups(app: App) -> Backups:
     )
 
 
-def _outgoing(app: App) -> Iterator[Outgoing]:
+def _outgoing(app: "App") -> Iterator[Outgoing]:
     """Yield each way by which something can leave this machine.
 
     In order: the summarizer's command, the HTTP door on another address than loopback, folders

@@ -4,9 +4,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.model.ids import NodeId, day_id, short_grip
@@ -18,6 +17,9 @@ from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.toc.accounts import AccountLine, AccountPart, account_lines
 from memory_mcp.tree.toc.statements import StretchView
 from memory_mcp.tree.toc.told import TAIL, load_stretches
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Tokens of an overview.
 OVERVIEW_TOKENS = 700
@@ -90,7 +92,7 @@ class Asked:
 
 
 def overview_of(
-    app: App, asked: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
+    app: "App", asked: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
 ) -> tuple[ProjectOverview, ...]:
     """Return the projects worked on, newest first, with fitting lines.
 
@@ -128,7 +130,7 @@ def overview_of(
     return shape_projects(width)
 
 
-def _projects_in(app: App, question: Asked) -> list[_Project]:
+def _projects_in(app: "App", question: Asked) -> list[_Project]:
     window = question.window
     if window is None:
         days = app.storage.toc.list_days(question.project, *EVERY_DAY)[-_DAYS:]

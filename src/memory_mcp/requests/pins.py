@@ -1,9 +1,8 @@
 """Pin or unpin a node, a grip or a topic, so that it ranks higher."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.model.ledger import AuditEntry
@@ -11,6 +10,9 @@ from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import Argument
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.times import times_of
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Pinned:
 
 
 @answers("pin", Pin, "Pin", Effect.SETS)
-def pin(app: App, request: Pin, caller: Caller) -> Pinned:
+def pin(app: "App", request: Pin, caller: Caller) -> Pinned:
     """Pin or unpin a node, grip or topic; return its state.
 
     A change has an entry in the audit log. A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the
@@ -55,7 +57,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     return Pinned(id=target, pinned=request.on)
 
 
-def set_pin(app: App, target: str, on: bool, by: str) -> None:
+def set_pin(app: "App", target: str, on: bool, by: str) -> None:
     """Pin or unpin a canonical id, committed at once.
 
     Whether the id exists is not checked.
@@ -65,6 +67,6 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
     _record(app, target, on, by, was_pinned)
 
 
-def _record(app: App, target: str, on: bool, by: str, was_pinned: bool) -> None:
+def _record(app: "App", target: str, on: bool, by: str, was_pinned: bool) -> None:
     if on != was_pinned:
         app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

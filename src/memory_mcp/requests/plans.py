@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.requests import arguments, limits, shapes
 from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import TIMEOUT, Argument, Bounds
+from memory_mcp.requests.limits import TIMEOUT, Argument, Bounds, Flag
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
@@ -16,13 +15,22 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.policy.plan import Mode, layers_named
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 
 @dataclass(frozen=True, slots=True)
 class PlanQuery:
     """What intelligent_search would do with a query, and why, with some layers taken away; nothing is searched."""
 
     query: arguments.Query
-    without: Annotated[tuple[str, ...], Argument("Layers to plan without: bm25, vector, topics, hybrid")] = ()
+    without: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Layers to plan without: bm25, vector, topics, hybrid",
+            flag=Flag("L,L", "as if these layers were off: bm25,vector", has_commas=True),
+        ),
+    ] = ()
     intent: arguments.Intent = ""
     mode: arguments.Mode = ""
     timeout_ms: arguments.Timeout = None
@@ -36,7 +44,14 @@ class ClassifyQuery:
     """What a query is after (explore, answer, locate, time_boxed), the signals seen, and the time and deadline it names."""
 
     query: arguments.Query
-    timeout_ms: arguments.Timeout = None
+    timeout_ms: Annotated[
+        int | None,
+        Argument(
+            "Hard limit; makes it time_boxed",
+            range=TIMEOUT,
+            flag=Flag("N", "a hard limit; makes it time_boxed"),
+        ),
+    ] = None
     as_of: arguments.AsOf = ""
     tz: arguments.Zone = ""
 
@@ -72,7 +87,7 @@ class Planned(Classified):
 
 
 @answers("plan_query", PlanQuery, "Plan a query")
-def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
+def plan_query(app: "App", request: PlanQuery, _: Caller) -> Planned:
     """Return a question's plan without running it.
 
     Raises InvalidQuery.
@@ -95,7 +110,7 @@ def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
 
 
 @answers("classify_query", ClassifyQuery, "Classify a query")
-def classify_query(app: App, request: ClassifyQuery, _: Caller) -> Classified:
+def classify_query(app: "App", request: ClassifyQuery, _: Caller) -> Classified:
     """Return a question's intent, window and deadline, without searching.
 
     Raises InvalidQuery (time, timeout or query).

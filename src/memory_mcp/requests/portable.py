@@ -4,9 +4,8 @@ No tool and no command asks these by name: `export --html` does, in its own proc
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.capture.evidence import quote_grips
 from memory_mcp.importers.draft_rows import pack_drafts
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
@@ -20,11 +19,14 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.values import Scope
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 #: Characters of one answer, about.
 _CHARS = 2 * 1024 * 1024
 
 
-def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def contents(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the days that hold something, and the copy's heading.
 
     Of the project, agent and time that `asked` names. The result is {days, project and its short name ("" for all), zone, now,
@@ -48,7 +50,7 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def periods(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"periods": by id} for the periods `ids` of a project.
 
     Each is {title, summary, keywords, bullets}. Left out are periods that hold anything outside the time that was asked for,
@@ -64,7 +66,7 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"periods": by_id}
 
 
-def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+def stretch(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return segments of a `day` with their events, from `at`.
 
     Up to some 2 million characters. The result is {"segments": as `_segment` makes them, "next"}. `at` and `next` are pairs of
@@ -103,7 +105,7 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 METHODS = (contents, periods, stretch)
 
 
-def _scope(app: App, arguments: Mapping[str, Any]) -> Scope:
+def _scope(app: "App", arguments: Mapping[str, Any]) -> Scope:
     """Return project, agent and time; InvalidQuery for an unknown one."""
     project = known_project(app, str(arguments["project"])) if arguments.get("project") else None
     window = times_of(app).window(str(arguments.get("since") or ""), str(arguments.get("until") or ""))
@@ -118,7 +120,7 @@ def _is_whole(window: TimeWindow | None, content_window: TimeWindow) -> bool:
     return window is None or (window.start_ms <= content_window.start_ms and content_window.end_ms <= window.end_ms)
 
 
-def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
+def _segment(app: "App", cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
     """Return a segment with some of its events, as JSON values.
 
     These are {id, when, until, project, agent, session, rows, times, begins, title, summary, keywords,
@@ -170,5 +172,5 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
     return {"text": shape.text, "grips": list(shape.grip_ids), "kind": shape.kind, "ended": ended, "why": shape.why_superseded}
 
 
-def _stamp(app: App, ms: int) -> str:
+def _stamp(app: "App", ms: int) -> str:
     return f"{app.calendar.to_local(ms):%Y-%m-%d %H:%M}"

@@ -3,19 +3,21 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import PAGE, Argument
+from memory_mcp.requests.limits import PAGE, Argument, Flag
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Agents that one project names, and projects that one agent names.
 _NAMED = 20
@@ -30,8 +32,8 @@ _Name = Annotated[str, Argument("A project as list_projects shows it, or its las
 class ListProjects:
     """Projects with their activity and other names, the latest first."""
 
-    limit: arguments.Page = PAGE.default
-    cursor: arguments.Cursor = ""
+    limit: Annotated[int, Argument(range=PAGE, flag=Flag("N", f"projects to show (default {PAGE.default})"))] = PAGE.default
+    cursor: arguments.NextCursor = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class ProjectChanged:
 
 
 @answers("list_projects", ListProjects, "Projects")
-def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectList:
+def list_projects(app: "App", request: ListProjects, caller: Caller) -> ProjectList:
     """Return a page of projects, the newest event first.
 
     Only those that the caller may see. Raises InvalidQuery for a limit out of range or a cursor of another question.
@@ -161,7 +163,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
 
 
 @answers("list_agents", ListAgents, "Agents")
-def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
+def list_agents(app: "App", _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents, newest event first.
 
     A bound caller gets its project's agents with what they did there.
@@ -189,7 +191,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 
 
 @answers("alias_project", AliasProject, "Two projects are one", Effect.SETS)
-def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
+def alias_project(app: "App", request: AliasProject, caller: Caller) -> ProjectChanged:
     """Show a project under another's name; return what holds now.
 
     The tree is filed again; a repeat changes nothing. Raises InvalidQuery when one of them is unknown or ambiguous, they are
@@ -217,7 +219,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 
 
 @answers("split_project", SplitProject, "One project is two", Effect.SETS)
-def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
+def split_project(app: "App", request: SplitProject, caller: Caller) -> ProjectChanged:
     """Show some sessions of a project as a project.
 
     The tree is filed again; returns what holds now; a repeat changes nothing. Raises InvalidQuery when the project is unknown,
@@ -251,7 +253,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
 
 
 @answers("undo_project", UndoProject, "Take back an alias or a split", Effect.SETS)
-def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
+def undo_project(app: "App", request: UndoProject, caller: Caller) -> ProjectChanged:
     """Take back the alias or split of a name.
 
     The tree is filed again; a guess that is taken back is not made again. A project of which no rule speaks is returned as it
@@ -283,7 +285,7 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
     return _recorded_as(app, "undo alias" if alias else "undo split", request.by, _as_it_is(app, name))
 
 
-def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
+def _recorded_as(app: "App", what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
     app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject, counts=counts))
@@ -291,7 +293,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
 
 
 @contextmanager
-def _refiling(app: App) -> Iterator[None]:
+def _refiling(app: "App") -> Iterator[None]:
     """Run the body, which changes rules, then file everything again.
 
     Nothing else is published to the tree meanwhile. If the body raises, nothing is filed.
@@ -301,11 +303,11 @@ def _refiling(app: App) -> Iterator[None]:
         app.derivation.run()
 
 
-def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
+def _as_it_is(app: "App", project: str, undo: str = "") -> ProjectChanged:
     shown_name = app.storage.projects.names.resolve_alias(project)
     activity = _activity(app, shown_name)
     return ProjectChanged(project=project, shown_as=shown_name, sessions=activity.sessions if activity else 0, undo=undo)
 
 
-def _activity(app: App, project: str) -> Activity | None:
+def _activity(app: "App", project: str) -> Activity | None:
     return next((activity for activity in app.storage.projects.list_projects() if activity.name == project), None)

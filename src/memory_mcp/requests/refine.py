@@ -1,4 +1,4 @@
-"""refine_due and refine_summary: which nodes deserve better words, and putting an agent's words in the summarizer's place.
+"""refine_summary: puts an agent's words in the place of the summarizer's.
 
 Every bullet rests on grips that lie inside its node, all of one project. Nothing of the text before remains: a
 summary and keywords that are not given are made of the new words.
@@ -6,14 +6,12 @@ summary and keywords that are not given are made of the new words.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.capture.gate import Gate
 from memory_mcp.importers.base import ImportReport
-from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
+from memory_mcp.model.calendar import TocLevel, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of
 from memory_mcp.model.ledger import AuditEntry
@@ -21,11 +19,10 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, display_author, is_by_agent
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import PAGE, Argument, choice
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.limits import Argument, choice
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.times import times_of
+from memory_mcp.requests.times import settled_ms, times_of
 from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive.build import salience_of, segment_title, with_others
 from memory_mcp.tree.derive.derivation import Depth
@@ -34,7 +31,9 @@ from memory_mcp.tree.summarize.keywords import MAX_KEYWORDS, keywords_of
 from memory_mcp.tree.summarize.kinds import cues_of, kind_of
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
-from memory_mcp.tree.toc.refining import RefinementSearch
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Longest texts, characters, and most bullets of a node and grips of a bullet.
 MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60
@@ -49,39 +48,6 @@ _FORM = (
     '{"title": "...", "bullets": [{"text": "...", "grip_ids": ["grip:..."]}]}; '
     "kind in a bullet, summary and keywords beside them are optional"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RefineDue:
-    """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
-
-    day: Annotated[str, Argument("A day or other time, as since; empty: all", longest=60)] = ""
-    limit: arguments.Page = PAGE.default
-    project: arguments.Project = ""
-    scope: arguments.Scope = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueNode:
-    """A segment or day worth refining."""
-
-    node_id: str
-    level: str
-    title: str
-    events: int
-    tokens: int
-    session_id: str = ""
-    project: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueNodes(Recalled):
-    """Nodes worth refining, newest first; `more` where there are others."""
-
-    due: Sequence[DueNode]
-    more: bool | None = None
-    scope: str
-    notices: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,42 +89,8 @@ class Refined(Recalled):
     notices: Sequence[str] = ()
 
 
-@answers("refine_due", RefineDue, "What to refine")
-def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
-    """Return segments and days worth refining, newest first.
-
-    At most `limit`; `more` where there are others. Worth it are those that are over, hold enough and have no agent's words yet;
-    `day` limits them to the local days that it names. Raises InvalidQuery for an invalid time, limit or scope.
-    """
-    limit = PAGE.check(request.limit)
-    scoped = scope_of(app, request.project, request.scope, caller)
-    times, (first, after) = times_of(app), EVERY_DAY
-    start, end = times.since(request.day, "day"), times.until(request.day)
-    if start is not None and end is not None:
-        first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
-    refining = RefinementSearch(app.storage, app.storage.toc.get_authors(), scoped.project, _settled_ms(app))
-    due_nodes = list(islice(refining.iter_due(first, after, app.calendar), limit + 1))
-    nodes = app.tree.nodes([d.node_id for d in due_nodes[:limit]], scoped.project)
-    return DueNodes(
-        due=[
-            copied(
-                DueNode,
-                d,
-                level=level_of(d.node_id),
-                title=nodes[d.node_id].title,
-                project=d.project if scoped.project is None else "",
-            )
-            for d in due_nodes[:limit]
-            if d.node_id in nodes
-        ],
-        more=True if len(due_nodes) > limit else None,
-        scope=scoped.words,
-        notices=[] if due_nodes else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
-    )
-
-
 @answers("refine_summary", RefineSummary, "Refine a summary", Effect.ADDS)
-def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
+def refine_summary(app: "App", request: RefineSummary, caller: Caller) -> Refined:
     """Replace a node's words by an agent's; return the node.
 
     The periods above are rolled up; a repeat changes nothing. The change is in the audit log, unless `by` is "". Raises
@@ -182,7 +114,7 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
                 counts = {"bullets": len(request.bullets)}
                 author = app.gate.clean_name(request.by)
                 app.storage.audit.record_entry(AuditEntry("refine", app.clock.now_ms(), author, node_id, counts=counts))
-    key, settled = segment_key_of(node.node_id), _settled_ms(app)
+    key, settled = segment_key_of(node.node_id), settled_ms(app)
     goes_on = node.end_ms > settled if key is None else app.storage.toc.get_segments([key])[key].open and node.end_ms >= settled
     notices = [_GOES_ON] if goes_on else []
     return Refined(
@@ -214,11 +146,6 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
         scope,
         by,
     )
-
-
-def _settled_ms(app: App) -> int:
-    """Return the latest end of a session that is over."""
-    return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
 
 
 def _object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
@@ -280,7 +207,7 @@ def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
         raise InvalidQuery(f"{path} is too long: at most {most} {what}", _UNCHANGED)
 
 
-def _apply_refinement(app: App, old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
+def _apply_refinement(app: "App", old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
     """Return the node's next version, with the agent's words.
 
     They are cleaned as any write is, and the proofs checked. A missing summary is made of title and bullets, missing keywords
@@ -313,7 +240,7 @@ def _apply_refinement(app: App, old_node: TocNode, request: RefineSummary, scope
     return with_others(new_node, [*bullets, *other_bullets], old_node.bullets)
 
 
-def _bullet(app: App, gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
+def _bullet(app: "App", gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
     """Return a bullet that belongs to its grips' project.
 
     Its kind is read from the text where none is given. Raises InvalidQuery where the grips are of several projects, or a grip
@@ -344,7 +271,7 @@ def _clean(gate: Gate, text: str) -> str:
     return " ".join(outcome.text.split())
 
 
-def _cut_of(app: App, grip_id: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
+def _cut_of(app: "App", grip_id: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
     """Return a grip and the segment of its first event.
 
     Raises NotFound for an unknown grip, or to a bound caller one of another project; InvalidQuery for one

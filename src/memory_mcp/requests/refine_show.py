@@ -1,30 +1,34 @@
-"""refine_show: what an agent reads before it refines a node, in one response cut to a budget of tokens.
+"""refine_due and refine_show: which nodes deserve better words, and what an agent reads before it refines one.
 
-Of a segment its title and bullets, what came before, and its events with the grips that quote them; of a period its
-children's titles and bullets. Long texts are shortened first, the agent's and the user's last; then whole parts are
-left out.
+What is read of a node is one response, cut to a budget of tokens. Of a segment its title and bullets, what came before, and its
+events with the grips that quote them; of a period its children's titles and bullets. Long texts are shortened first, the
+agent's and the user's last; then whole parts are left out.
 """
 
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.toc import KIND_SALIENCE, TocNode, display_author
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import MATERIAL, Argument
-from memory_mcp.requests.plain import fits_in, fullest
+from memory_mcp.requests.limits import MATERIAL, PAGE, Argument, Flag
+from memory_mcp.requests.plain import copied, fits_in, fullest
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Bullet
-from memory_mcp.requests.times import times_of
+from memory_mcp.requests.times import settled_ms, times_of
+from memory_mcp.tree.toc.refining import RefinementSearch
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Shortest and longest text of an event, characters; a tool's call or output gets a quarter.
 _LEAST, _MOST, _TOOL_SHARE = 80, 4000, 4
@@ -41,6 +45,46 @@ _NOTED = frozenset({EventType.SESSION_START, EventType.SESSION_END, EventType.SU
 
 
 @dataclass(frozen=True, slots=True)
+class RefineDue:
+    """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
+
+    day: Annotated[
+        str,
+        Argument(
+            "A day or other time, as since; empty: all",
+            longest=60,
+            flag=Flag("TIME", "only of this day or time: yesterday, 2026-01-30, 'last week'"),
+        ),
+    ] = ""
+    limit: Annotated[int, arguments.most("nodes", PAGE)] = PAGE.default
+    project: arguments.Project = ""
+    scope: arguments.Scope = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueNode:
+    """A segment or day worth refining."""
+
+    node_id: str
+    level: str
+    title: str
+    events: int
+    tokens: int
+    session_id: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueNodes(Recalled):
+    """Nodes worth refining, newest first; `more` where there are others."""
+
+    due: Sequence[DueNode]
+    more: bool | None = None
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RefineShow:
     """What refine_summary needs to know of a node, at once.
 
@@ -48,7 +92,9 @@ class RefineShow:
     """
 
     node_id: Annotated[str, Argument(longest=300)]
-    token_budget: Annotated[int, Argument(range=MATERIAL)] = MATERIAL.default
+    token_budget: Annotated[int, Argument(range=MATERIAL, flag=Flag("N", f"most tokens of the answer ({MATERIAL.default})"))] = (
+        MATERIAL.default
+    )
     project: arguments.Project = ""
     scope: arguments.Scope = ""
 
@@ -99,8 +145,42 @@ class Material(Recalled):
     scope: str
 
 
+@answers("refine_due", RefineDue, "What to refine")
+def refine_due(app: "App", request: RefineDue, caller: Caller) -> DueNodes:
+    """Return segments and days worth refining, newest first.
+
+    At most `limit`; `more` where there are others. Worth it are those that are over, hold enough and have no agent's words yet;
+    `day` limits them to the local days that it names. Raises InvalidQuery for an invalid time, limit or scope.
+    """
+    limit = PAGE.check(request.limit)
+    scoped = scope_of(app, request.project, request.scope, caller)
+    times, (first, after) = times_of(app), EVERY_DAY
+    start, end = times.since(request.day, "day"), times.until(request.day)
+    if start is not None and end is not None:
+        first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
+    refining = RefinementSearch(app.storage, app.storage.toc.get_authors(), scoped.project, settled_ms(app))
+    due_nodes = list(islice(refining.iter_due(first, after, app.calendar), limit + 1))
+    nodes = app.tree.nodes([d.node_id for d in due_nodes[:limit]], scoped.project)
+    return DueNodes(
+        due=[
+            copied(
+                DueNode,
+                d,
+                level=level_of(d.node_id),
+                title=nodes[d.node_id].title,
+                project=d.project if scoped.project is None else "",
+            )
+            for d in due_nodes[:limit]
+            if d.node_id in nodes
+        ],
+        more=True if len(due_nodes) > limit else None,
+        scope=scoped.words,
+        notices=[] if due_nodes else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
+    )
+
+
 @answers("refine_show", RefineShow, "Read to refine")
-def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
+def refine_show(app: "App", request: RefineShow, caller: Caller) -> Material:
     """Return a node's material for refining, cut to the token budget.
 
     Raises NotFound where the scope holds no such node, InvalidQuery for the root or an invalid argument.
@@ -122,7 +202,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
     return show(app, fits_in(budget, app.settings.retrieval.token_factor), plain, node.node_id, scoped)
 
 
-def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+def _segment(app: "App", fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
     """Return a segment's events and what came before, while they fit.
 
     Texts are shortened first, then events of tools are left out, then those in the middle; `left_out` counts
@@ -161,7 +241,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     return fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
 
 
-def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+def _period(app: "App", fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
     """Return a period's children with bullets, as many as fit.
 
     First bullets are left out, the least salient ones, then the children with the fewest events; `left_out`
@@ -187,7 +267,7 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
 
 
-def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
+def _line(app: "App", event: Event, grips: Sequence[Grip], chars: int) -> Line:
     """Return an event with at most `_GRIPS` grips of it."""
     text, spans = _cut_text(event.text, chars)
     own_grips = [g for g in grips if g.event_id_start == event.event_id]

@@ -6,15 +6,17 @@ Change here: add a request.
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.base import extensions
 from memory_mcp.base.storable import storable_value
 from memory_mcp.requests.entry import BY_TYPE, ENTRIES, Entry
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 # Requests by name with their modules, of this package or by a full name. All together take 150 ms to load, so each is loaded
 # when it is used.
@@ -51,7 +53,7 @@ FULL_TOOLS = {
     "label_topic": "one_topic",
     "get_topic_graph_status": "indexes",
     "ingest_events": "writing",
-    "refine_due": "refine",
+    "refine_due": "refine_show",
     "refine_show": "refine_show",
     "refine_summary": "refine",
     "pin": "pins",
@@ -104,7 +106,7 @@ def load_entry(name: str) -> Entry:
     return ENTRIES[name]
 
 
-def respond(app: App, request: Any, caller: Caller) -> Any:
+def respond(app: "App", request: Any, caller: Caller) -> Any:
     """Run the function of a request and return its response; raises what that raises."""
     field_values = {field.name: getattr(request, field.name) for field in fields(request)}
     mended = {name: clean for name, value in field_values.items() if (clean := storable_value(value)) is not value}
@@ -114,7 +116,7 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
     return BY_TYPE[type(request)].handle(app, request, caller)
 
 
-def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
+def answer(app: "App", request: Any, caller: Caller) -> dict[str, Any]:
     """Run a request and return its response as JSON values.
 
     Raises what its function raises.

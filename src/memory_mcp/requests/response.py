@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from memory_mcp.app import App
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.storage.values import Loss
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 T = TypeVar("T")
 
@@ -19,7 +21,7 @@ class Recalled:
     origin: str = field(default_factory=lambda: MARK)
 
 
-def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
+def with_loss(app: "App", response: dict[str, Any]) -> dict[str, Any]:
     """Return a JSON response, with a notice where events are missing."""
     loss = app.storage.loss
     notices = [*([loss_notice(loss)] if loss else ()), *([app.displaced] if app.displaced else ())]
@@ -31,7 +33,7 @@ def loss_notice(loss: Loss) -> str:
     return f"{loss.description}; to get them back: {loss.recovery_hint}"
 
 
-def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
+def fitting(app: "App", values: Iterable[T], token_budget: int) -> list[T]:
     """Return the first values that fit a token budget, uncut.
 
     The first that does not fit ends the list, even if shorter ones follow; it may be empty.
@@ -51,6 +53,6 @@ def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
     return fitting_values
 
 
-def budget_of(app: App, token_budget: int) -> int:
+def budget_of(app: "App", token_budget: int) -> int:
     """Return the request's own token budget, the default for 0."""
     return token_budget or app.settings.retrieval.bounds.max_token_budget

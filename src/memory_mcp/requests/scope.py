@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
 from memory_mcp.capture.evidence import ExpandedGrip, make_unknown_grip
@@ -13,6 +13,9 @@ from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.requests.limits import choice
 from memory_mcp.storage.values import Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 ALL_PROJECTS = "all projects"
 _LOCKED = "It is bound to its project (server.scope_lock); the person may use the memory-mcp command."
@@ -40,11 +43,11 @@ class Caller:
     #: The process that it runs in, where that is known.
     connection: CallerProcess | None = None
 
-    def excluded(self, app: App, include_current: bool) -> frozenset[ExcludedSession]:
+    def excluded(self, app: "App", include_current: bool) -> frozenset[ExcludedSession]:
         """Return the sessions that a search leaves out."""
         return frozenset() if include_current or self.connection is None else app.running.find_sessions(self.connection)
 
-    def bound(self, app: App) -> str | None:
+    def bound(self, app: "App") -> str | None:
         """Return the only project that the caller may see, or None.
 
         None stands for all. Raises InvalidQuery if that project is unknown.
@@ -56,7 +59,7 @@ class Caller:
         hint = "Start the client in the project's directory, or set server.project; server.scope_lock = false lifts this."
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
-    def sees(self, app: App, project: str) -> bool:
+    def sees(self, app: "App", project: str) -> bool:
         """Return whether the caller may see a project, by any name.
 
         Raises InvalidQuery if its own is unknown.
@@ -64,7 +67,7 @@ class Caller:
         own_project = self.bound(app)
         return own_project is None or app.storage.projects.names.resolve_alias(project) == own_project
 
-    def elsewhere(self, app: App, project: str) -> str:
+    def elsewhere(self, app: "App", project: str) -> str:
         """Return another project's shown name; "" for the caller's own.
 
         It is "" too if the caller's project is unknown.
@@ -72,7 +75,7 @@ class Caller:
         shown_name = app.storage.projects.names.resolve_alias(project)
         return "" if not self.project or shown_name == _meant(app, self.project) else shown_name
 
-    def refuse_all(self, app: App, what: str) -> None:
+    def refuse_all(self, app: "App", what: str) -> None:
         """Raise InvalidQuery if the caller is bound to one project."""
         if self.bound(app) is not None:
             raise InvalidQuery(f"{what} concerns more than the project of this connection", _LOCKED)
@@ -94,7 +97,7 @@ class Scoped:
         """The scope as responses show it: the project's name, or `ALL_PROJECTS`."""
         return ALL_PROJECTS if self.project is None else self.project
 
-    def notices(self, app: App, found: bool) -> list[str]:
+    def notices(self, app: "App", found: bool) -> list[str]:
         """Return notices that the scope was widened or holds nothing.
 
         `found` says whether there are results; then, and where all projects were asked for, there is no
@@ -111,7 +114,7 @@ class Scoped:
         return [f"0 of {events:,} events in project {self.project}; scope='all'{leave} searches every project"]
 
 
-def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
+def scope_of(app: "App", project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
     """Return the scope of a request: its project, else a default.
 
     By the setting server.scope the default is the caller's project or all of them. If the caller's project is empty, all
@@ -150,7 +153,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
     )
 
 
-def known_project(app: App, name: str) -> str:
+def known_project(app: "App", name: str) -> str:
     """Return the stored project that a name, or its end, means.
 
     Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
@@ -169,7 +172,7 @@ def known_project(app: App, name: str) -> str:
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {names or 'none yet'}.")
 
 
-def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> ExpandedGrip:
+def visible_evidence(app: "App", caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> ExpandedGrip:
     """Return a citation with its events and those around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
@@ -180,7 +183,7 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
     return citation
 
 
-def project_to_store(app: App, name: str, caller: Caller) -> str:
+def project_to_store(app: "App", name: str, caller: Caller) -> str:
     """Return the project under which something is to be stored.
 
     It is a known one of that name, else the name itself. For "" it is the caller's, which may be "", and for a bound caller its
@@ -196,7 +199,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
     return known_project(app, name) if _matching(app, name) else name
 
 
-def _is_named(app: App, project: str, name: str) -> bool:
+def _is_named(app: "App", project: str, name: str) -> bool:
     return app.storage.projects.names.resolve_alias(name) == project or project.endswith("/" + name.strip("/"))
 
 
@@ -205,7 +208,7 @@ def _make_refusal(project: str) -> InvalidQuery:
     return InvalidQuery(f"this connection is bound to project {project}", f"Leave out project and scope. {_LOCKED}")
 
 
-def _meant(app: App, caller: str) -> str:
+def _meant(app: "App", caller: str) -> str:
     """Return the shown name of the caller's project.
 
     The last parts of a name mean a project where they fit only one. A name that fits none or several is returned as it is; ""
@@ -218,11 +221,11 @@ def _meant(app: App, caller: str) -> str:
     return matches[0] if len(matches) == 1 else caller
 
 
-def _holds(app: App, project: str) -> bool:
+def _holds(app: "App", project: str) -> bool:
     return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
-def _matching(app: App, name: str) -> list[str]:
+def _matching(app: "App", name: str) -> list[str]:
     """Return the stored projects that a name may mean, sorted.
 
     The one of that name, else those that end in its parts. A name that stands for another project's means that one. [] for an

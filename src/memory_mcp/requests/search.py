@@ -3,9 +3,8 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.model.ids import find_period
 from memory_mcp.requests import arguments
@@ -14,13 +13,28 @@ from memory_mcp.requests.asking import role_of, search_options, speaker_of
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.explaining import WhyNot
-from memory_mcp.requests.limits import BOUNDS, MAX_QUERY, SEARCHED, TOKENS, Argument, Bounds, Detail, choice, keyword_list, words
+from memory_mcp.requests.limits import (
+    BOUNDS,
+    MAX_QUERY,
+    SEARCHED,
+    TOKENS,
+    Argument,
+    Bounds,
+    Detail,
+    Flag,
+    choice,
+    keyword_list,
+    words,
+)
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import GONE, SINCE
 from memory_mcp.search.policy.why_not import UnderstoodCall
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Longest time of trying what would show something: a few dozen searches of a large memory (milliseconds).
 TRYING_MS = 30_000
@@ -35,12 +49,16 @@ class SearchRequest:
 
     query: Annotated[str, Argument("Question or keywords; a time it names (last week) comes first", longest=MAX_QUERY)]
     keywords: Annotated[
-        tuple[str, ...], Argument("Up to 8 words the answer likely contains (identifiers, file names, synonyms)")
+        tuple[str, ...],
+        replace(
+            arguments.KEYWORDS,
+            description="Up to 8 words the answer likely contains (identifiers, file names, synonyms)",
+        ),
     ] = ()
     intent: arguments.Intent = ""
     mode: arguments.Mode = ""
-    limit: arguments.Limit = SEARCHED.default
-    token_budget: arguments.Tokens = None
+    limit: Annotated[int, arguments.most("results", SEARCHED)] = SEARCHED.default
+    token_budget: Annotated[int | None, arguments.most_tokens("the answer")] = None
     timeout_ms: arguments.Timeout = None
     since: arguments.Since = ""
     until: arguments.Until = ""
@@ -51,9 +69,21 @@ class SearchRequest:
     role: arguments.Role = ""
     speaker: arguments.Speaker = ""
     scope: arguments.Scope = ""
-    detail: Annotated[str, Argument("full: the whole explanation, score parts", values=arguments.DETAIL)] = Detail.LEAN
-    cursor: arguments.Cursor = ""
-    why_not: Annotated[str, Argument("Id that is missing: tells a change that shows it", longest=300)] = ""
+    detail: Annotated[str, arguments.detail("full: the whole explanation, score parts", "lean, or full as with --explain")] = (
+        Detail.LEAN
+    )
+    cursor: Annotated[
+        str,
+        Argument("next_cursor of the page before", longest=200, flag=Flag("CURSOR", "next page: next_cursor of the one before")),
+    ] = ""
+    why_not: Annotated[
+        str,
+        Argument(
+            "Id that is missing: tells a change that shows it",
+            longest=300,
+            flag=Flag("ID", "why this node, grip or event is missing, and what would show it"),
+        ),
+    ] = ""
     include_current: arguments.Current = False
     bounds: Annotated[Bounds | None, Argument()] = None
     #: Whether lean results name their agents and the kinds of their statements.
@@ -61,7 +91,7 @@ class SearchRequest:
 
 
 @answers("intelligent_search", SearchRequest, "Search the memory", page=EVIDENCE_PAGE)
-def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
+def search(app: "App", request: SearchRequest, caller: Caller) -> SearchResponse:
     """Answer a question within the token budget.
 
     With `why_not` also say why that id is missing, by trying changed calls. Raises InvalidQuery for an invalid argument,
@@ -83,7 +113,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     return replace(response, explanation=replace(response.explanation, why_not=why))
 
 
-def parse_search(app: App, request: SearchRequest, caller: Caller) -> ParsedSearch:
+def parse_search(app: "App", request: SearchRequest, caller: Caller) -> ParsedSearch:
     """Return a request's query, and the options that the policy takes.
 
     Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown speaker, or a cursor
@@ -127,7 +157,7 @@ class _Replay:
     All changes together have a time of their own, `TRYING_MS`; each call has its own limit besides.
     """
 
-    def __init__(self, app: App, request: SearchRequest, caller: Caller) -> None:
+    def __init__(self, app: "App", request: SearchRequest, caller: Caller) -> None:
         self._app, self._request, self._caller = app, request, caller
         self._began = time.monotonic()
 

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence_text, neutralize_json
@@ -25,6 +24,9 @@ from memory_mcp.requests.plain import NOT_HERE, as_json, unknown_line
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Children of a node, or events of a segment or a session, on a page.
 ROWS = Range(60, most=1000)
@@ -84,7 +86,7 @@ class ShownFile(Recalled):
 
 
 @answers("export_shown", ExportShown)
-def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
+def export_shown(app: "App", request: ExportShown, caller: Caller) -> ShownFile:
     """Return what a page shows as a file.
 
     Every text of it has passed the gate once more. Raises InvalidQuery when not exactly one thing is named, and what its page
@@ -110,7 +112,7 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     return ShownFile(name=f"memory-{slug or what}.{ending}", media_type=media_type, text=text)
 
 
-def _node(app: App, request: ExportShown, caller: Caller) -> object:
+def _node(app: "App", request: ExportShown, caller: Caller) -> object:
     """Return, as JSON values, a node with a page of children.
 
     Of a segment also its events, a page of `limit`. Of a day's first page: up to `ROWS.most` of its
@@ -134,7 +136,7 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
     return node_response
 
 
-def _session(app: App, request: ExportShown, caller: Caller) -> object:
+def _session(app: "App", request: ExportShown, caller: Caller) -> object:
     """Return a page of a session's events, or those around one.
 
     As many from the event `start` on or, without that, up to the event `end`. Around an event at most `NEIGHBOURS.most`. Raises
@@ -152,7 +154,7 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
     return get_events(app, events_request, caller)
 
 
-def _get_content(app: App, what: str, request: ExportShown, caller: Caller) -> object:
+def _get_content(app: "App", what: str, request: ExportShown, caller: Caller) -> object:
     """Return the response about `what`: node, session, citation or answer.
 
     Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
@@ -180,7 +182,7 @@ def _get_content(app: App, what: str, request: ExportShown, caller: Caller) -> o
     return search(app, search_request, caller)
 
 
-def _clean(app: App, value: Any, name: str = "") -> Any:
+def _clean(app: "App", value: Any, name: str = "") -> Any:
     """Return a JSON value whose texts have passed the gate again.
 
     Those in the fields `_IDS` stay as they are.
@@ -192,7 +194,7 @@ def _clean(app: App, value: Any, name: str = "") -> Any:
     return [_clean(app, element, name) for element in value] if isinstance(value, list) else value
 
 
-def _title(app: App, what: str, request: ExportShown, content: Mapping[str, Any]) -> str:
+def _title(app: "App", what: str, request: ExportShown, content: Mapping[str, Any]) -> str:
     """Return the heading of a Markdown file.
 
     It is the node's title ("The time tree" for none), the query cleaned of secrets, "Session ID" or

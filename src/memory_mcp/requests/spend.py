@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
@@ -12,6 +12,9 @@ from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
 from memory_mcp.upkeep.jobs.improve_summaries import left_today
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Spend:
 
 
 @answers("get_spend", GetSpend)
-def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
+def get_spend(app: "App", request: GetSpend, _: Caller) -> Spend:
     """Return the model's use by local day, latest first. Raises InvalidQuery."""
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.to_local(now).date()

@@ -3,16 +3,15 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base import environment, paths, pauses
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, capturing
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import Argument, Detail, choice
+from memory_mcp.requests.limits import Detail, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
@@ -21,7 +20,9 @@ from memory_mcp.search.policy.plan import detect_tier
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.opening import find_zone
 from memory_mcp.storage.values import Scope, StoreStats
-from memory_mcp.upkeep.jobs.improve_summaries import last_problem
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 _BOUND = "counts are those of project {} alone: a layer's are its segments; quotations and bytes are not counted apart"
 
@@ -33,7 +34,10 @@ class GetStatus:
     Every layer with its health, why it cannot be used, and what enables it.
     """
 
-    detail: Annotated[str, Argument("full: what each layer can and cannot do", values=arguments.DETAIL)] = Detail.LEAN
+    detail: Annotated[
+        str,
+        arguments.detail("full: what each layer can and cannot do", "full: also what each layer can and cannot do (JSON)"),
+    ] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,7 @@ class Status:
 
 
 @answers("get_retrieval_status", GetStatus, "Retrieval status")
-def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
+def get_status(app: "App", request: GetStatus, caller: Caller) -> Status:
     """Return the layers, the lag and the store.
 
     Of one project for a bound caller. Raises InvalidQuery for an unknown `detail`, or a bound caller
@@ -130,7 +134,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     )
 
 
-def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
+def _notices(app: "App", stats: StoreStats, caller: Caller) -> Iterator[str]:
     """Yield sentences for what a user has to know.
 
     What the environment says cannot be used; nothing can be written for lack of room; the data directory is read-only; each pause
@@ -155,12 +159,15 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.format_iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
+        # numpy, behind it, would be loaded by every reader of the flags.
+        from memory_mcp.upkeep.jobs.improve_summaries import last_problem
+
         problem = last_problem(app.storage, app.calendar, app.clock.now_ms())
         failing = f", which gave no text last time ({problem})" if problem else ""
         yield f"summaries are improved by the command {summarizer.name}{failing}; see: memory-mcp spend"
 
 
-def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
+def _store(app: "App", stats: StoreStats, full: bool, bound: str | None) -> Store:
     """Return the counts of the memory, or of project `bound`.
 
     With `full` up to `NAMES_SHOWN` projects and agents. Of a project nothing depends on others: its grips and bytes are not

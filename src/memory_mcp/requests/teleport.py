@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.indexes.keys import name_excluded
@@ -16,7 +15,7 @@ from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
-from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, choice, keyword_list, words
+from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, Flag, choice, keyword_list, words
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, Style, full_result
@@ -25,6 +24,7 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Hit, LayerName
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.app import App
     from memory_mcp.search.layers.teleport import FoundHits
 
 #: Tokens of a lean result, with its share of everything else.
@@ -35,12 +35,21 @@ _FEW = 5
 _KEYWORDS = 8
 
 
+_KIND_HELP = "procedure, decision, constraint, definition, preference or observation"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Jump:
     query: arguments.Query
-    doc_type: Annotated[str, Argument("Only nodes or only grips", values=("toc_node", "grip"))] = ""
-    level: arguments.Level = ""
-    limit: arguments.Limit = RESULTS.default
+    doc_type: Annotated[
+        str,
+        Argument("Only nodes or only grips", values=("toc_node", "grip"), flag=Flag("TYPE", "toc_node or grip", name="--type")),
+    ] = ""
+    level: Annotated[
+        str,
+        Argument(values=arguments.LEVELS, flag=Flag("LEVEL", "only nodes of it: year, month, week, day or segment")),
+    ] = ""
+    limit: Annotated[int, arguments.most("results", RESULTS)] = RESULTS.default
     since: arguments.Since = ""
     until: arguments.Until = ""
     project: arguments.Project = ""
@@ -48,8 +57,8 @@ class _Jump:
     agent: arguments.Agent = ""
     speaker: arguments.Speaker = ""
     role: arguments.Role = ""
-    kind: arguments.Kind = ""
-    detail: arguments.Detailed = Detail.LEAN
+    kind: Annotated[str, Argument(values=arguments.KINDS, flag=Flag("KIND", _KIND_HELP))] = ""
+    detail: Annotated[str, arguments.detail("", "lean or full; JSON is lean, text full")] = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +73,9 @@ class TeleportSearch(_Jump):
 class VectorTeleport(_Jump):
     """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
 
-    min_similarity: Annotated[float, Argument(range=SHARE)] = 0.0
+    min_similarity: Annotated[float, Argument(range=SHARE, flag=Flag("X", "leave out what is less similar"))] = 0.0
     include_current: arguments.Current = False
-    keywords: tuple[str, ...] = ()
+    keywords: arguments.FlagKeywords = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +107,7 @@ class TeleportResponse(Recalled):
 @answers("teleport_search", TeleportSearch, "Keyword teleport")
 @answers("vector_teleport", VectorTeleport, "Semantic teleport")
 @answers("hybrid_search", HybridSearch, "Keyword and semantic teleport")
-def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
+def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
     """Return what an index finds, best first, within the tokens.
 
     Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
@@ -133,7 +142,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     return replace(response, results=_lean(app, request, scoped, response, answer.hits))
 
 
-def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
+def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
     """Return what the index of a request finds.
 
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
@@ -150,7 +159,7 @@ def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
     return app.teleports[LayerName.BM25].teleport(query)
 
 
-def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
+def _lean(app: "App", request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     segments = app.tree.tally(scoped.project).segments

@@ -3,18 +3,22 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel, parents_of_day
 from memory_mcp.model.ids import ROOT
 from memory_mcp.model.toc import TocNode
+from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import YEAR
+from memory_mcp.requests.limits import YEAR, Argument, Flag
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.tree.toc.quiet import choose_folded
 from memory_mcp.tree.toc.statements import node_outcome
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Days that hold anything, shown where no window is named.
 _LATEST = 7
@@ -24,9 +28,9 @@ _LATEST = 7
 class GetTimeline:
     """The last `days` local days, or those from `since` to `until`; without any of them the latest that hold anything."""
 
-    days: int | None = None
-    since: str = ""
-    until: str = ""
+    days: Annotated[int | None, Argument(flag=Flag("N", "the last N days (default: the last 7 that hold anything)"))] = None
+    since: arguments.Since = ""
+    until: arguments.Until = ""
     project: str = ""
     scope: str = ""
 
@@ -102,7 +106,7 @@ class Timeline(Recalled):
 
 
 @answers("get_timeline", GetTimeline)
-def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
+def get_timeline(app: "App", request: GetTimeline, caller: Caller) -> Timeline:
     """Return the days of a window, oldest first, with their weeks.
 
     Only days that hold anything; also the year of the last one. Without a window the latest `_LATEST` such days.
@@ -139,7 +143,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
     )
 
 
-def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
+def _day(app: "App", node: TocNode, project: str | None) -> TimelineDay:
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
     folded = set(choose_folded(list(below.values()), app.storage.toc.list_pins()))
     return TimelineDay(
@@ -165,7 +169,7 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
     )
 
 
-def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineYear]:
+def _years(app: "App", project: str | None, days: Sequence[str]) -> list[TimelineYear]:
     """Return a list of one: the last day's ISO year.
 
     Only events of `project` count (None: of all); [] without days.

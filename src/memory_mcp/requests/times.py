@@ -6,13 +6,16 @@ Change here: how times, projects, cursors or node ids are read.
 import datetime as dt
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS, Calendar, TimeWindow, period_of
 from memory_mcp.model.ids import NodeId, find_period, parse_node_id
 from memory_mcp.question.timehints import find_time
 from memory_mcp.requests.limits import Range
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Where a window without a beginning begins: no event lies before.
 EARLIEST_MS = 0
@@ -144,7 +147,7 @@ class Times:
         return None
 
 
-def times_of(app: App, zone: str = "", as_of: str = "") -> Times:
+def times_of(app: "App", zone: str = "", as_of: str = "") -> Times:
     """Return the reader of a request's times.
 
     Args:
@@ -161,3 +164,8 @@ def times_of(app: App, zone: str = "", as_of: str = "") -> Times:
     times = Times(calendar, app.clock.now_ms())
     moment = times.since(as_of, "as_of")
     return times if moment is None else Times(times.calendar, moment)
+
+
+def settled_ms(app: "App") -> int:
+    """Return the latest end (UTC ms) of a session that is over."""
+    return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000

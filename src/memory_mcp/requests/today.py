@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import PROJECTS
+from memory_mcp.requests.limits import PROJECTS, Argument, Flag
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
@@ -14,6 +14,9 @@ from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
 from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, stretch_results, stretch_rules, title_of, work_facts
 from memory_mcp.tree.toc.told import latest_cuts, load_stretches
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Days that hold anything within which a project counts as recent.
 _DAYS = 14
@@ -30,7 +33,9 @@ _SESSIONS = 10_000
 class GetToday:
     """Request for `limit` projects, the latest first."""
 
-    limit: int = PROJECTS.default
+    limit: Annotated[int, Argument(range=PROJECTS, flag=Flag("N", f"projects to show (default {PROJECTS.default})"))] = (
+        PROJECTS.default
+    )
     project: str = ""
     scope: str = ""
 
@@ -110,7 +115,7 @@ class Today(Recalled):
 
 
 @answers("get_today", GetToday)
-def get_today(app: App, request: GetToday, caller: Caller) -> Today:
+def get_today(app: "App", request: GetToday, caller: Caller) -> Today:
     """Return where each recent project was left off, latest first.
 
     Also what each agent recorded in the last 24 hours. At most `limit` projects with an event within the last `_DAYS` days that
@@ -152,7 +157,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     )
 
 
-def _project(app: App, activity: Activity) -> ProjectToday:
+def _project(app: "App", activity: Activity) -> ProjectToday:
     stretches = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = activity.name or NO_NAME, app.calendar.format_iso(activity.end_ms)
     decisions = _first(_each(stretches, stretch_rules))

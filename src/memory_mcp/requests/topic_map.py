@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import RelationKind, Topic, View
+from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import Range
@@ -14,6 +14,7 @@ from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.topic_shapes import WEEKS, TopicInfo, info_of, next_cursor, renewal
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.app import App
     from memory_mcp.indexes.topics.graph import TopicGraph
 
 #: Topics of one map.
@@ -26,8 +27,8 @@ _RELATED = 7
 class GetTopicMap:
     """A page of `limit` topics, the most important first."""
 
-    limit: int = MAPPED.default
-    cursor: str = ""
+    limit: Annotated[int, arguments.most("topics", MAPPED)] = MAPPED.default
+    cursor: arguments.NextCursor = ""
     project: str = ""
     scope: str = ""
 
@@ -64,7 +65,7 @@ class TopicMap(Recalled):
 
 
 @answers("get_topic_map", GetTopicMap)
-def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
+def get_topic_map(app: "App", request: GetTopicMap, caller: Caller) -> TopicMap:
     """Return a page of single topics, the most important first.
 
     At most `limit`, with their areas and their relations to each other. Raises InvalidQuery for an invalid argument,

@@ -5,9 +5,8 @@ Change here: what is said of a topic, and which statement is cited for it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -19,6 +18,9 @@ from memory_mcp.requests.shapes import Bullet, bullet
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
 from memory_mcp.tree.summarize.vocabulary import keys_of
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Weeks whose mentions are counted: as long as a topic may be silent before it is left out.
 WEEKS = 26
@@ -108,7 +110,7 @@ class Passage:
 class Segments:
     """Reads the segments behind links as a scope may see them, with what they say of a query and a topic."""
 
-    def __init__(self, app: App, scoped: Scoped, query: str = "") -> None:
+    def __init__(self, app: "App", scoped: Scoped, query: str = "") -> None:
         """Read what `scoped` may see.
 
         Words of `query` count more than the topic's when statements are chosen.
@@ -169,7 +171,7 @@ class Segments:
         return order_by_telling(node, topic, self._query)
 
 
-def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
+def info_of(app: "App", topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
     """Return a topic as lists show it.
 
     Parts only for an area of several topics. Importance is rounded to three significant digits; events,
@@ -196,7 +198,7 @@ def related_of(one: Related) -> RelatedTopic:
     return copied(RelatedTopic, one, strength=round(one.strength, 2))
 
 
-def renewal(app: App) -> list[str]:
+def renewal(app: "App") -> list[str]:
     """Return a notice that topics are being renewed; none if they are not."""
     status = app.topics.describe_status()
     return [f"topics are {status.message}"] if status.is_renewed else []

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.question.understand import topic_subject
 from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Range, words
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, Range, words
 from memory_mcp.requests.plain import fits_in, fullest
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -27,6 +26,9 @@ from memory_mcp.requests.topic_shapes import (
 )
 from memory_mcp.search.layers.base import NO_TOPIC
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 #: Topics for a query.
 FITTING = Range(5)
 #: Tokens of an answer per topic; so many topics have their share anyway.
@@ -43,8 +45,8 @@ class TopicsByQuery:
     """
 
     query: arguments.Query
-    limit: arguments.Limit = FITTING.default
-    token_budget: arguments.Tokens = None
+    limit: Annotated[int, arguments.most("topics", FITTING)] = FITTING.default
+    token_budget: Annotated[int | None, arguments.most_tokens("the answer to WORDS")] = None
     project: arguments.Project = ""
     scope: arguments.Scope = ""
 
@@ -53,9 +55,15 @@ class TopicsByQuery:
 class TopTopics:
     """What the memory is about: areas by importance, with mentions week by week; with since or until, of that time."""
 
-    fine: Annotated[bool, Argument("Single topics instead of the areas they belong to")] = False
-    limit: arguments.Limit = RESULTS.default
-    cursor: arguments.Cursor = ""
+    fine: Annotated[
+        bool,
+        Argument(
+            "Single topics instead of the areas they belong to",
+            flag=Flag("", "single topics instead of the areas they belong to"),
+        ),
+    ] = False
+    limit: Annotated[int, arguments.most("topics", RESULTS)] = RESULTS.default
+    cursor: arguments.NextCursor = ""
     since: arguments.Since = ""
     until: arguments.Until = ""
     agent: arguments.Agent = ""
@@ -89,7 +97,7 @@ class _Found:
 
 
 @answers("topics_by_query", TopicsByQuery, "Topics")
-def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
+def topics_by_query(app: "App", request: TopicsByQuery, caller: Caller) -> FoundTopics:
     """Return the topics that fit a query, within a budget.
 
     Each has the segments and statements that fit it best. At most `limit`; where none fits, a notice says what there is
@@ -117,7 +125,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 
 
 @answers("get_top_topics", TopTopics, "Most important topics")
-def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
+def top_topics(app: "App", request: TopTopics, caller: Caller) -> FoundTopics:
     """Return a page of areas by importance, with weekly mentions.
 
     With `fine` it has single topics. `since`, `until` and `agent` limit the mentions that count; the page is also cut to the
@@ -163,5 +171,5 @@ def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor
     return fullest(shortest, fits, 1, len(candidates)) or shortest(1)
 
 
-def _nothing(app: App, scoped: Scoped) -> list[str]:
+def _nothing(app: "App", scoped: Scoped) -> list[str]:
     return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Argument, Bounds, words
+from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Argument, Bounds, Flag, words
 from memory_mcp.requests.plain import copied, tokens_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, full_result
@@ -19,6 +18,9 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import FIRST_FIND_MS, Budget
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 _TOKEN_BOUND = "max_token_budget"
 
 
@@ -27,9 +29,18 @@ class Navigate:
     """Walk the time tree to the evidence for a question, and show every step with its reason."""
 
     query: arguments.Query
-    node_id: Annotated[str, Argument("Where to start; empty: root", longest=300)] = ""
-    limit: arguments.Limit = EVIDENCE.default
-    as_of: Annotated[str, Argument("Now, for time words", longest=60)] = ""
+    node_id: Annotated[
+        str,
+        Argument(
+            "Where to start; empty: root",
+            longest=300,
+            flag=Flag("ID", "where to start (default: the root)", name="--node"),
+        ),
+    ] = ""
+    limit: Annotated[int, arguments.most("segments", EVIDENCE)] = EVIDENCE.default
+    as_of: Annotated[
+        str, Argument("Now, for time words", longest=60, flag=Flag("TIME", "now, for time words in the question"))
+    ] = ""
     since: arguments.Since = ""
     until: arguments.Until = ""
     project: arguments.Project = ""
@@ -77,7 +88,7 @@ class Navigated(Recalled):
 
 
 @answers("navigate", Navigate, "Navigate the time tree")
-def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
+def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
     """Return the walk's results and steps. Raises NotFound (start), InvalidQuery."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -118,7 +129,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     )
 
 
-def _budget_of(app: App, request: Navigate) -> Budget:
+def _budget_of(app: "App", request: Navigate) -> Budget:
     """Return what a walk may use; deadlines do not empty it."""
     retrieval = app.settings.retrieval
     bounds = retrieval.bounds.with_changes(**(request.bounds or Bounds()).stops())

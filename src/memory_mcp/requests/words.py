@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from memory_mcp.app import App
 from memory_mcp.model.calendar import LEVELS, TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, choice
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import Budget
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,36 @@ class SearchChildren:
     """
 
     query: arguments.Words
-    parent_id: Annotated[str, Argument("Node to look below; empty: root", longest=300)] = ""
-    child_level: Annotated[str, Argument("Default: direct children; finer: all below", values=arguments.LEVELS)] = ""
-    fields: Annotated[tuple[arguments.Field, ...], Argument("Default: all, and the events below")] = ()
-    limit: arguments.Limit = RESULTS.default
-    token_budget: arguments.Tokens = None
+    parent_id: Annotated[
+        str,
+        Argument(
+            "Node to look below; empty: root",
+            longest=300,
+            flag=Flag("ID", "search the children of this node", name="--parent"),
+        ),
+    ] = ""
+    child_level: Annotated[
+        str,
+        Argument(
+            "Default: direct children; finer: all below",
+            values=arguments.LEVELS,
+            flag=Flag("LEVEL", "year, month, week, day or segment", name="--level"),
+        ),
+    ] = ""
+    fields: Annotated[
+        tuple[arguments.Field, ...],
+        Argument(
+            "Default: all, and the events below",
+            flag=Flag("F,F", "only these: title, summary, bullets, keywords", has_commas=True),
+        ),
+    ] = ()
+    limit: Annotated[int, arguments.most("results", RESULTS)] = RESULTS.default
+    token_budget: Annotated[int | None, arguments.most_tokens("all results together")] = None
     cursor: arguments.Cursor = ""
     project: arguments.Project = ""
     scope: arguments.Scope = ""
     #: Other words or phrases that the answer is likely to hold.
-    keywords: tuple[str, ...] = ()
+    keywords: arguments.FlagKeywords = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +68,11 @@ class SearchNode:
     node_id: arguments.NodeId
     query: arguments.Words
     fields: Annotated[tuple[arguments.Field, ...], Argument()] = ()
-    limit: arguments.Limit = RESULTS.default
-    token_budget: arguments.Tokens = None
+    limit: Annotated[int, arguments.most("results", RESULTS)] = RESULTS.default
+    token_budget: Annotated[int | None, arguments.most_tokens("all results together")] = None
     project: arguments.Project = ""
     scope: arguments.Scope = ""
-    keywords: tuple[str, ...] = ()
+    keywords: arguments.FlagKeywords = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +130,7 @@ class FoundInNode(Recalled):
 
 
 @answers("search_children", SearchChildren, "Search below a node")
-def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
+def search_children(app: "App", request: SearchChildren, caller: Caller) -> FoundChildren:
     """Return the nodes below one that hold the words.
 
     Best first, cut to the token budget. Without `fields` events below are searched too. Where not even the first result fits,
@@ -150,7 +172,7 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     )
 
 
-def _pending(app: App, query: str, limit: int, project: str | None) -> list[PendingMatch]:
+def _pending(app: "App", query: str, limit: int, project: str | None) -> list[PendingMatch]:
     """Return events not filed yet that hold the words.
 
     Those of a directory that can only be read stay so.
@@ -165,7 +187,7 @@ def _pending(app: App, query: str, limit: int, project: str | None) -> list[Pend
 
 
 @answers("search_node", SearchNode, "Search within a node")
-def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
+def search_node(app: "App", request: SearchNode, caller: Caller) -> FoundInNode:
     """Return the fields of a node that hold the words.
 
     Best first, cut to the token budget. `matched` also counts matches that were cut. Raises NotFound for an unknown node,

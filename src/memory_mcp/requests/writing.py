@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.model.event import Trust
@@ -15,6 +14,9 @@ from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.values import WriteRequest
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 #: Kind of source: the same event ingested by a tool or imported from a file is one event.
 _SOURCE = "jsonl"
@@ -67,7 +69,7 @@ class Ingested:
 
 
 @answers("remember", Remember, "Remember", Effect.ADDS)
-def remember(app: App, request: Remember, caller: Caller) -> Remembered:
+def remember(app: "App", request: Remember, caller: Caller) -> Remembered:
     """Store a note as the agent's, once under its key, and pin its grip if asked for.
 
     Raises InvalidQuery for an empty text, an ambiguous project or a refused text, NotFound where a note under the same key was
@@ -84,7 +86,7 @@ def remember(app: App, request: Remember, caller: Caller) -> Remembered:
 
 
 @answers("ingest_events", IngestEvents, "Ingest events", Effect.SETS)
-def ingest_events(app: App, request: IngestEvents, caller: Caller) -> Ingested:
+def ingest_events(app: "App", request: IngestEvents, caller: Caller) -> Ingested:
     """Store all events in one write; return how many are new or known, and the ids of the new ones.
 
     An event has the caller's agent and project where it names none. Raises InvalidQuery for one that cannot be stored, or that

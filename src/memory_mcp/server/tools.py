@@ -134,7 +134,7 @@ def _list_arguments(kind: type[Any]) -> list[tuple[str, Any, Any]]:
     hints, arguments = get_type_hints(kind, include_extras=True), list[tuple[str, Any, Any]]()
     for field in fields(kind):
         hint = hints[field.name]
-        if get_origin(hint) is not Annotated:
+        if get_origin(hint) is not Annotated or not get_args(hint)[1].is_for_tools:
             continue
         default = Parameter.empty if field.default is MISSING else field.default
         # A list that is not given is None for the library, as a value that everyone shares could be changed.

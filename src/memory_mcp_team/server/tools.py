@@ -65,7 +65,7 @@ class SearchSpaces:
 
     query: Annotated[str, Argument("Question or keywords", longest=4000)]
     spaces: Annotated[tuple[str, ...], Argument("Names; default: all that you may use", longest=_MAX_SPACES)] = ()
-    limit: arguments.Limit = SEARCHED.default
+    limit: Annotated[int, arguments.most("results", SEARCHED)] = SEARCHED.default
     since: arguments.Since = ""
     until: arguments.Until = ""
 

@@ -16,6 +16,7 @@ from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import retrieval, upkeep
 from memory_mcp.cli.commands.base import (
     Subparsers,
+    add_flags,
     answer_request,
     as_json,
     family,
@@ -23,6 +24,7 @@ from memory_mcp.cli.commands.base import (
     leaf,
     open_memory,
     print_result,
+    read_request,
     reopen,
 )
 from memory_mcp.cli.commands.registry import add_foreign_command
@@ -47,6 +49,8 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 
 def add_admin(parsers: Subparsers, about: str) -> None:
     """Add the command `admin` and its arguments."""
+    from memory_mcp.requests.correct import Audit
+
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
@@ -56,7 +60,7 @@ def add_admin(parsers: Subparsers, about: str) -> None:
     text = "show clients, redactions, disk, what may leave this machine, what is not recorded, backups"
     leaf(inner, "overview", upkeep.run_overview, text)
     acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
-    acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+    add_flags(acts, Audit)
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
     leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
     rebuild_index = leaf(
@@ -123,7 +127,7 @@ def run_audit(args: argparse.Namespace) -> int:
     from memory_mcp.requests.correct import Audit
 
     with open_memory(args, catch_up=False) as app:
-        data = answer_request(app, Audit(args.limit))
+        data = answer_request(app, read_request(args, Audit))
     lines = [
         f"{act['when'][:16]}  {act['what']:<11} {act['author']:<12} "
         + f"{render.one_line(act.get('subject', ''))}  {render.one_line(act.get('reason', ''))}".rstrip()

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
-    add_current,
-    add_keywords,
+    add_flags,
     add_scope,
-    add_times,
-    add_who,
     as_json,
     ask,
     leaf,
     note_lines,
     print_result,
+    read_request,
     words_of,
 )
-from memory_mcp.requests.limits import EVIDENCE, SEARCHED
 from memory_mcp.requests.plain import NOT_HERE, unknown_line
 
 if TYPE_CHECKING:
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 _WIDTH = 500
 
 
-#: The six bounds (agent-retrieval-policy-prd.md, section 5.5), by their names in the settings.
-BOUNDS = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
 #: Characters shown of a quotation, and with --verbose.
 _QUOTE, _QUOTE_VERBOSE = 300, 1200
 #: Shown below the evidence.
@@ -40,37 +35,19 @@ OFFER = "Would you like me to expand a grip for the full conversation context?"
 
 def add_ask(parsers: Subparsers, about: str) -> None:
     """Add the command `ask` and its arguments."""
+    from memory_mcp.requests.limits import Bounds
+    from memory_mcp.requests.search import SearchRequest
+
     parser = leaf(parsers, "ask", run_ask, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
-    add_keywords(parser)
-    parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
+    add_flags(parser, SearchRequest, "keywords limit")
     parser.add_argument("--explain", action="store_true", help="everything that was decided, and the parts of each score")
-    parser.add_argument("--why-not", metavar="ID", help="why this node, grip or event is missing, and what would show it")
-    parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
-    add_who(parser)
-    parser.add_argument("--as-of", metavar="TIME", help="now, for time words in the question")
-    parser.add_argument("--tz", metavar="ZONE", help="zone of times, such as Europe/Berlin")
-    parser.add_argument("--detail", default="lean", metavar="D", help="lean, or full as with --explain")
-    parser.add_argument("--token-budget", type=int, metavar="N", help="most tokens of the answer")
-    parser.add_argument("--cursor", metavar="CURSOR", help="next page: next_cursor of the one before")
-    add_how(parser)
-    add_times(parser)
+    add_flags(parser, SearchRequest, "why_not agent role speaker as_of tz detail token_budget cursor intent mode")
+    add_flags(parser, Bounds, "min_confidence")
+    add_flags(parser, Bounds)
+    add_flags(parser, SearchRequest, "since until")
     add_scope(parser)
-    add_current(parser)
-
-
-def add_how(parser: argparse.ArgumentParser) -> None:
-    """Add --intent, --mode, --min-confidence and the six bounds."""
-    parser.add_argument("--intent", metavar="I", help="take the question for this: explore, answer, locate or time_boxed")
-    parser.add_argument("--mode", metavar="M", help="how layers are run: sequential, parallel or hybrid")
-    parser.add_argument("--min-confidence", type=float, metavar="X", help="least score of a result; 0 shows the nearest")
-    add_bounds(parser)
-
-
-def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the bounds and min_confidence that the arguments give."""
-    values = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
-    return {name: value for name, value in values.items() if value is not None}
+    add_flags(parser, SearchRequest)
 
 
 def run_ask(args: argparse.Namespace) -> int:
@@ -78,11 +55,8 @@ def run_ask(args: argparse.Namespace) -> int:
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
-    texts = ("intent", "mode", "since", "until", "as_of", "tz", "agent", "role", "speaker", "why_not", "cursor")
-    arguments: dict[str, Any] = {name: getattr(args, name) or "" for name in texts}
-    arguments |= {"limit": args.limit, "token_budget": args.token_budget, "detail": "full" if args.explain else args.detail}
-    arguments["include_current"] = args.include_current
-    request = SearchRequest(query=words_of(args), keywords=tuple(args.also), **arguments, bounds=Bounds(**bounds_of(args)))
+    values = {"query": words_of(args), "bounds": read_request(args, Bounds), **({"detail": "full"} if args.explain else {})}
+    request = read_request(args, SearchRequest, **values)
     data = ask(args, request, hint=True)
     if as_json(args):
         render.out_json(data, recalled=True)
@@ -241,23 +215,17 @@ def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
 
 def add_navigate(parsers: Subparsers, about: str) -> None:
     """Add the command `navigate` and its arguments."""
+    from memory_mcp.requests.limits import BOUNDS, Bounds
+    from memory_mcp.requests.walk import Navigate
+
     parser = leaf(parsers, "navigate", run_navigate, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (yesterday, in january)")
     parser.add_argument("--verbose", action="store_true", help="counters, bounds, window and longer quotations too")
-    parser.add_argument("--limit", type=int, default=EVIDENCE.default, metavar="N", help=f"most segments ({EVIDENCE.default})")
-    parser.add_argument("--node", default="", metavar="ID", help="where to start (default: the root)")
-    parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
-    add_bounds(parser)
-    add_who(parser)
-    add_times(parser)
+    add_flags(parser, Navigate, "limit node_id as_of")
+    add_flags(parser, Bounds, " ".join(BOUNDS))
+    add_flags(parser, Navigate, "role speaker since until")
     add_scope(parser)
-    add_current(parser)
-
-
-def add_bounds(parser: argparse.ArgumentParser) -> None:
-    """Add an argument for each of the six bounds."""
-    for bound in BOUNDS:
-        parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+    add_flags(parser, Navigate)
 
 
 def run_navigate(args: argparse.Namespace) -> int:
@@ -265,18 +233,7 @@ def run_navigate(args: argparse.Namespace) -> int:
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.walk import Navigate
 
-    request = Navigate(
-        words_of(args),
-        args.node,
-        args.limit,
-        as_of=args.as_of,
-        since=args.since or "",
-        until=args.until or "",
-        role=args.role,
-        speaker=args.speaker,
-        bounds=Bounds(**{bound: getattr(args, bound) for bound in BOUNDS}),
-        include_current=args.include_current,
-    )
+    request = read_request(args, Navigate, query=words_of(args), bounds=read_request(args, Bounds))
     data = ask(args, request, hint=True)
     return print_result(args, data, path_lines(data, args.verbose), recalled=True)
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memory_mcp.base.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
@@ -42,6 +42,7 @@ SESSION: ContextVar[Session | None] = ContextVar("session", default=None)
 #: Who acts upon the memory by a command, as the list of acts names them.
 COMMAND_LINE = "command line"
 
+T = TypeVar("T")
 Subparsers = Any
 #: What runs a command: its arguments in, the exit status out.
 Run = Callable[[argparse.Namespace], int]
@@ -248,17 +249,6 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all", action="store_true", help="all projects")
 
 
-def add_current(parser: argparse.ArgumentParser) -> None:
-    """Add --include-current, which matters where an agent runs the command."""
-    parser.add_argument("--include-current", action="store_true", help="also the session that runs this command")
-
-
-def add_who(parser: argparse.ArgumentParser) -> None:
-    """Add --role and --speaker, "" by default."""
-    parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
-    parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
-
-
 def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments `project` and `scope` of a request.
 
@@ -353,26 +343,34 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query", metavar="WORDS", help="what to look for")
 
 
-def add_keywords(parser: argparse.ArgumentParser) -> None:
-    """Add --also, a repeatable text."""
-    parser.add_argument(
-        "--also",
-        action="append",
-        default=[],
-        metavar="WORD",
-        help="a word or phrase that the answer likely contains; repeatable, counts less than the query",
-    )
+def add_flags(parser: argparse.ArgumentParser, request: type[Any], names: str = "") -> None:
+    """Add flags of a request's fields: of those named, in this order, else of all that the parser does not have yet."""
+    from memory_mcp.requests.arguments import list_arguments
+
+    present = {action.dest for action in parser._actions}
+    flags = {name: (kind, argument.flag) for name, kind, argument in list_arguments(request) if argument.flag is not None}
+    for name in names.split() or [name for name in flags if name not in present]:
+        kind, flag = flags[name]
+        settings: dict[str, Any] = {"metavar": flag.metavar, "type": kind}
+        if kind is bool:
+            settings = {"action": "store_true"}
+        elif kind is tuple:
+            settings = {"metavar": flag.metavar, **({"type": _split_words} if flag.has_commas else {"action": "append"})}
+        option = flag.name or f"--{name.replace('_', '-')}"
+        parser.add_argument(option, dest=name, default=None, help=flag.help, **settings)
 
 
-def add_cursor(parser: argparse.ArgumentParser) -> None:
-    """Add --cursor, "" by default."""
-    parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+def _split_words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def add_times(parser: argparse.ArgumentParser) -> None:
-    """Add --since and --until, None by default."""
-    parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
-    parser.add_argument("--until", metavar="TIME", help="up to the end of then")
+def read_request(args: argparse.Namespace, request: type[T], **values: Any) -> T:
+    """Return the request that flags describe, with `values` besides; a flag that is not given leaves the default."""
+    from memory_mcp.requests.arguments import list_arguments
+
+    flags = {name: getattr(args, name, None) for name, _, argument in list_arguments(request) if argument.flag is not None}
+    given = {name: tuple(flag) if isinstance(flag, list) else flag for name, flag in flags.items() if flag is not None}
+    return request(**{**given, **values})
 
 
 def words_of(args: argparse.Namespace) -> str:

@@ -12,6 +12,7 @@ from memory_mcp.base.errors import ConfigError, InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
+    add_flags,
     answer_request,
     as_json,
     ask,
@@ -22,6 +23,7 @@ from memory_mcp.cli.commands.base import (
     open_memory,
     print_result,
     project_typed,
+    read_request,
     settings_file,
     settings_of,
 )
@@ -58,9 +60,11 @@ ALL = "all"
 
 def add_pause(parsers: Subparsers, about: str) -> None:
     """Add the command `pause` and its arguments."""
+    from memory_mcp.requests.capturing import PauseCapture
+
     parser = leaf(parsers, "pause", run_pause, about, "What is said meanwhile is never recorded, also not by an import later on.")
     project_option(parser)
-    parser.add_argument("--for", dest="duration", default="", metavar="TIME", help="as 30m, 2h or 1d (default: until resumed)")
+    add_flags(parser, PauseCapture)
 
 
 def project_option(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +80,9 @@ def run_pause(args: argparse.Namespace) -> int:
     from memory_mcp.requests.capturing import PauseCapture
 
     with open_memory(args) as app:
-        status = print_state(args, answer_request(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+        status = print_state(
+            args, answer_request(app, read_request(args, PauseCapture, project=project_typed(app, args.project), by="person"))
+        )
     if not settings_of(args).storage.is_in_directory:
         render.err("On this machine alone: other machines and servers with this memory go on recording.")
     return status

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands.base import (
     Subparsers,
+    add_flags,
     add_scope,
-    add_times,
     answer_request,
     as_json,
     ask,
@@ -17,9 +17,9 @@ from memory_mcp.cli.commands.base import (
     open_memory,
     print_result,
     project_typed,
+    read_request,
     refuse_empty,
 )
-from memory_mcp.requests.limits import PROJECTS
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,10 +40,11 @@ _NAMED = 12
 
 def add_today(parsers: Subparsers, about: str) -> None:
     """Add the command `today` and its arguments."""
+    from memory_mcp.requests.today import GetToday
+
     parser = leaf(parsers, "today", run_today, about, aside="What a citation proves: memory-mcp show GRIP")
     parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
-    text = f"projects to show (default {PROJECTS.default})"
-    parser.add_argument("--limit", type=int, default=PROJECTS.default, metavar="N", help=text)
+    add_flags(parser, GetToday)
 
 
 def run_today(args: argparse.Namespace) -> int:
@@ -54,7 +55,7 @@ def run_today(args: argparse.Namespace) -> int:
     with open_memory(args) as app:
         refuse_empty(app, args)
         project = project_typed(app, args.project)
-        data = answer_request(app, GetToday(args.limit, project, "" if project else ScopeName.ALL.value))
+        data = answer_request(app, read_request(args, GetToday, project=project, scope="" if project else ScopeName.ALL.value))
     if as_json(args):
         render.out_json(data)
     else:
@@ -114,9 +115,10 @@ def _flat(text: str) -> str:
 
 def add_timeline(parsers: Subparsers, about: str) -> None:
     """Add the command `timeline` and its arguments."""
+    from memory_mcp.requests.timeline import GetTimeline
+
     parser = leaf(parsers, "timeline", run_timeline, about)
-    parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: the last 7 that hold anything)")
-    add_times(parser)
+    add_flags(parser, GetTimeline)
     add_scope(parser)
 
 
@@ -124,7 +126,7 @@ def run_timeline(args: argparse.Namespace) -> int:
     """Print weeks and days, oldest first."""
     from memory_mcp.requests.timeline import GetTimeline
 
-    data = ask(args, GetTimeline(args.days, args.since or "", args.until or ""), hint=True)
+    data = ask(args, read_request(args, GetTimeline), hint=True)
     if as_json(args):
         render.out_json(data)
     else:
@@ -196,10 +198,11 @@ def _head(title: str) -> str:
 
 def add_activity(parsers: Subparsers, about: str) -> None:
     """Add the command `activity` and its arguments."""
+    from memory_mcp.requests.activity import GetAgentActivity
+
     parser = leaf(parsers, "activity", run_activity, about)
-    parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: a year)")
-    parser.add_argument("--agent", metavar="A", default="", help="only this agent's sessions")
-    add_times(parser)
+    add_flags(parser, GetAgentActivity, "days agent")
+    add_flags(parser, GetAgentActivity)
     add_scope(parser)
 
 
@@ -207,7 +210,7 @@ def run_activity(args: argparse.Namespace) -> int:
     """Print how much was recorded on each day."""
     from memory_mcp.requests.activity import GetAgentActivity
 
-    data = ask(args, GetAgentActivity(args.days, args.since or "", args.until or "", args.agent), hint=True)
+    data = ask(args, read_request(args, GetAgentActivity), hint=True)
     return print_result(args, data, _activity_lines(data, render.draws_blocks()))
 
 

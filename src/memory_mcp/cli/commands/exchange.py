@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import missing_lines, missing_shape, place_of
-from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, leaf, open_bulk_memory, open_memory, print_result
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, open_bulk_memory, open_memory, print_result
 from memory_mcp.cli.commands.import_ import Work, build
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 
@@ -48,7 +48,8 @@ def add_export(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
     parser.add_argument("--agent", metavar="A", default="", help="only what was said with this agent")
     parser.add_argument("--force", action="store_true", help="replace a file that is in the way")
-    add_times(parser)
+    parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
+    parser.add_argument("--until", metavar="TIME", help="up to the end of then")
 
 
 def run_export(args: argparse.Namespace) -> int:

@@ -7,14 +7,15 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     Subparsers,
+    add_flags,
     answer_request,
     ask,
     leaf,
     open_memory,
     print_result,
     project_typed,
+    read_request,
 )
-from memory_mcp.requests.limits import PAGE
 
 _NOTE = "Two that are one: memory-mcp projects alias A B; memory-mcp projects undo A takes that back."
 #: Projects that a line names.
@@ -23,9 +24,10 @@ _NAMED = 4
 
 def add_projects(parsers: Subparsers, about: str) -> None:
     """Add the command `projects` and its arguments."""
+    from memory_mcp.requests.projects import ListProjects
+
     parser = leaf(parsers, "projects", run_projects, about, _NOTE)
-    parser.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"projects to show (default {PAGE.default})")
-    parser.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    add_flags(parser, ListProjects)
     inner = parser.add_subparsers(title="commands", metavar="COMMAND", dest="projects_command")
     alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
     alias.add_argument("project", metavar="A", help="the name that is to go")
@@ -38,7 +40,7 @@ def run_projects(args: argparse.Namespace) -> int:
     """Print one page of the projects."""
     from memory_mcp.requests.projects import ListProjects
 
-    data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
+    data = ask(args, read_request(args, ListProjects), hint=True)
     lines = []
     for project in data["projects"]:
         name, full_name = render.project_name(project["project"]), render.one_line(project["project"])

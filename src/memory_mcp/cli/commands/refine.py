@@ -17,15 +17,16 @@ from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     SESSION,
     Subparsers,
+    add_flags,
     add_scope,
     ask,
     family,
     leaf,
     note_lines,
     print_result,
+    read_request,
     run_in_daemon,
 )
-from memory_mcp.requests.limits import MATERIAL, PAGE
 
 _FORM = (
     'JSON: {"title": "what was asked: what came of it", "bullets": [{"text": "...", "grip_ids": ["grip:..."], '
@@ -37,15 +38,15 @@ _MOST = 1 << 20
 
 def add_refine(parsers: Subparsers, about: str) -> None:
     """Add the command `refine` and its arguments."""
+    from memory_mcp.requests.refine_show import RefineDue, RefineShow
+
     inner = family(parsers, "refine", about)
     due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
-    due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
-    due.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most nodes ({PAGE.default})")
+    add_flags(due, RefineDue)
     add_scope(due)
     show = leaf(inner, "show", run_show, "show a node as it is, with the events and grips that a better text can rest on")
     show.add_argument("id", metavar="NODE", help="such as toc:segment:<day>:<id>, 2026-01-30 or yesterday")
-    budget = f"most tokens of the answer ({MATERIAL.default})"
-    show.add_argument("--token-budget", type=int, default=MATERIAL.default, metavar="N", help=budget)
+    add_flags(show, RefineShow)
     add_scope(show)
     write = leaf(inner, "write", run_write, "replace a node's title, summary, bullets and keywords", _FORM)
     write.add_argument("id", metavar="NODE", help="the node to be refined")
@@ -56,9 +57,9 @@ def add_refine(parsers: Subparsers, about: str) -> None:
 
 def run_due(args: argparse.Namespace) -> int:
     """Print the segments and days whose text could be improved."""
-    from memory_mcp.requests.refine import RefineDue
+    from memory_mcp.requests.refine_show import RefineDue
 
-    data = ask(args, RefineDue(args.day, args.limit), hint=True)
+    data = ask(args, read_request(args, RefineDue), hint=True)
     lines = []
     for node in data["due"]:
         where = f", {render.project_name(node['project'])}" if node.get("project") else ""
@@ -73,7 +74,7 @@ def run_show(args: argparse.Namespace) -> int:
     """Print a node with events and grips for a better text."""
     from memory_mcp.requests.refine_show import RefineShow
 
-    data = ask(args, RefineShow(args.id, args.token_budget))
+    data = ask(args, read_request(args, RefineShow, node_id=args.id))
     lines = [f"{data['node_id']}  {data['title']}", *_bullet_lines(data)]
     lines += _section_lines("Before (context only)", data.get("context", {}).get("before", ()))
     lines += _section_lines("Events", data.get("events", ()))

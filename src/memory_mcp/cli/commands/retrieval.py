@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.ask import add_how, bounds_of
 from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
-    add_current,
-    add_keywords,
+    add_flags,
     add_scope,
-    add_times,
-    add_who,
     add_words,
     answer_request,
     as_json,
@@ -24,9 +20,9 @@ from memory_mcp.cli.commands.base import (
     note_lines,
     open_memory,
     print_result,
+    read_request,
     words_of,
 )
-from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -49,29 +45,21 @@ _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topi
 
 def add_teleport(parsers: Subparsers, about: str) -> None:
     """Add the command `teleport` and its arguments."""
+    from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
+
     inner = family(parsers, "teleport", about)
-    for name, text in (
-        ("search", "jump by exact keywords (BM25)"),
-        ("vector", "jump by meaning"),
-        ("hybrid", "jump by keywords and by meaning at once"),
+    for name, request, text in (
+        ("search", TeleportSearch, "jump by exact keywords (BM25)"),
+        ("vector", VectorTeleport, "jump by meaning"),
+        ("hybrid", HybridSearch, "jump by keywords and by meaning at once"),
     ):
         parser = leaf(inner, name, run_teleport, text)
         add_words(parser)
-        add_keywords(parser)
-        parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
-        parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
-        parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
-        add_times(parser)
+        add_flags(parser, request, "keywords doc_type level limit since until")
         add_scope(parser)
-        add_current(parser)
-        parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
-        add_who(parser)
-        parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
-        parser.add_argument(
-            "--kind", metavar="KIND", help="procedure, decision, constraint, definition, preference or observation"
-        )
-        if name == "vector":
-            parser.add_argument("--min-similarity", type=float, default=0.0, metavar="X", help="leave out what is less similar")
+        add_flags(parser, request, "include_current agent role speaker detail kind")
+        add_flags(parser, request)
+        parser.set_defaults(request=request)
     leaf(inner, "status", run_status, "show whether the indexes can be used, and what they hold")
 
 
@@ -80,19 +68,9 @@ def run_teleport(args: argparse.Namespace) -> int:
 
     JSON is what the tool of the same kind returns. Raises what the request raises where the index cannot be used.
     """
-    from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
-
-    narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
-    arguments: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
-    arguments |= {"query": words_of(args), "keywords": tuple(args.also), "doc_type": args.type or "", "limit": args.limit}
-    arguments["include_current"] = args.include_current
-    arguments["detail"] = args.detail or ("lean" if as_json(args) else "full")
-    request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**arguments)
-    indexes = [_BM25, _VECTOR]
-    if args.teleport_command == "search":
-        request, indexes = TeleportSearch(**arguments), [_BM25]
-    elif args.teleport_command == "vector":
-        request, indexes = VectorTeleport(**arguments, min_similarity=args.min_similarity), [_VECTOR]
+    detail = args.detail or ("lean" if as_json(args) else "full")
+    request = read_request(args, args.request, query=words_of(args), detail=detail)
+    indexes = {"search": [_BM25], "vector": [_VECTOR]}.get(args.teleport_command, [_BM25, _VECTOR])
     data = ask(args, request, hint=True, prepare=lambda app: settle(app, *indexes))
     return print_result(args, data, _lines(data), recalled=True)
 
@@ -188,25 +166,29 @@ def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
 
 def add_retrieval(parsers: Subparsers, about: str) -> None:
     """Add the command `retrieval` and its arguments."""
+    from memory_mcp.requests.limits import Bounds
+    from memory_mcp.requests.plans import ClassifyQuery, PlanQuery
+    from memory_mcp.requests.status import GetStatus
+
     inner = family(parsers, "retrieval", about)
     status = leaf(inner, "status", run_retrieval, "show tier and layers")
-    status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
+    add_flags(status, GetStatus)
     plan = leaf(inner, "plan", run_plan, "show what would be done with a question, and do nothing")
     plan.add_argument("words", nargs="+", metavar="QUERY", help="a question")
-    plan.add_argument("--without", default="", metavar="L,L", help="as if these layers were off: bm25,vector")
-    add_how(plan)
-    _add_when(plan)
+    add_flags(plan, PlanQuery, "without intent mode")
+    add_flags(plan, Bounds, "min_confidence")
+    add_flags(plan, Bounds)
+    add_flags(plan, PlanQuery)
     classify = leaf(inner, "classify", run_classify, "show what a question is taken for, and the signs of it")
     classify.add_argument("words", nargs="+", metavar="QUERY", help="a question")
-    classify.add_argument("--timeout-ms", type=int, default=0, metavar="N", help="a hard limit; makes it time_boxed")
-    _add_when(classify)
+    add_flags(classify, ClassifyQuery)
 
 
 def run_retrieval(args: argparse.Namespace) -> int:
     """Print the tier and the layers."""
     from memory_mcp.requests.status import GetStatus
 
-    data = ask(args, GetStatus(args.detail), catch_up=False)
+    data = ask(args, read_request(args, GetStatus), catch_up=False)
     layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
     usable = [x for x in layers if x["enabled"] and x["healthy"]]
     lines = ["Retrieval Capabilities", "-" * 40, f"Current Tier:    {data['tier']} ({data['name']})"]
@@ -228,9 +210,7 @@ def run_plan(args: argparse.Namespace) -> int:
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.plans import PlanQuery
 
-    query, bounds = words_of(args), Bounds(**bounds_of(args))
-    without = tuple(name.strip() for name in args.without.split(",") if name.strip())
-    request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
+    request = read_request(args, PlanQuery, query=words_of(args), bounds=read_request(args, Bounds))
     data = ask(args, request, catch_up=False)
     limits = f"{', '.join(f'{k} {v}' for k, v in data['bounds'].items())} ({'hard' if data['strict'] else 'soft'})"
     lines = [
@@ -249,13 +229,8 @@ def run_classify(args: argparse.Namespace) -> int:
     """Print the intent of a question, with its signals."""
     from memory_mcp.requests.plans import ClassifyQuery
 
-    data = ask(args, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz), catch_up=False)
+    data = ask(args, read_request(args, ClassifyQuery, query=words_of(args)), catch_up=False)
     return print_result(args, data, _understood_lines(data))
-
-
-def _add_when(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
-    parser.add_argument("--tz", default="", metavar="ZONE", help="zone of times, such as Europe/Berlin")
 
 
 def _understood_lines(data: dict[str, Any]) -> Iterator[str]:

@@ -9,13 +9,14 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
-    add_times,
+    add_flags,
     answer_request,
     ask,
     leaf,
     open_memory,
     print_result,
     project_typed,
+    read_request,
     run_in_daemon,
 )
 
@@ -28,11 +29,12 @@ _ASK = "-"
 
 def add_correct(parsers: Subparsers, about: str) -> None:
     """Add the command `correct` and its arguments."""
+    from memory_mcp.requests.correct import Correct
+
     parser = leaf(parsers, "correct", run_correct, about)
     parser.add_argument("grip_id", metavar="GRIP", help="the quotation that is wrong or holds no more, as answers cite it")
     parser.add_argument("text", metavar="TEXT", help="what holds instead, in one sentence")
-    parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
-    parser.add_argument("--kind", default="", metavar="KIND", help="decision, procedure, constraint, definition or preference")
+    add_flags(parser, Correct)
 
 
 def run_correct(args: argparse.Namespace) -> int:
@@ -44,7 +46,7 @@ def run_correct(args: argparse.Namespace) -> int:
     from memory_mcp.requests.correct import Correct
 
     is_person = render.is_persons(["correct"])
-    data = ask(args, Correct(args.grip_id, args.text, args.reason, args.kind, by=AGENT, is_person=is_person))
+    data = ask(args, read_request(args, Correct, grip_id=args.grip_id, text=args.text, by=AGENT, is_person=is_person))
     lines = [
         f"{data['superseded']} is shown as superseded from now on; both stay readable",
         f"What holds instead: {data['grip_id']}",
@@ -54,11 +56,13 @@ def run_correct(args: argparse.Namespace) -> int:
 
 def add_retract(parsers: Subparsers, about: str) -> None:
     """Add the command `retract` and its arguments."""
+    from memory_mcp.requests.correct import Retract
+
     parser = leaf(
         parsers, "retract", run_retract, about, "correct puts another statement in its place, also of one that was retracted."
     )
     parser.add_argument("grip_id", metavar="GRIP", help="the quotation that holds no more, as answers cite it")
-    parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
+    add_flags(parser, Retract)
 
 
 def run_retract(args: argparse.Namespace) -> int:
@@ -68,12 +72,14 @@ def run_retract(args: argparse.Namespace) -> int:
     """
     from memory_mcp.requests.correct import Retract
 
-    data = ask(args, Retract(args.grip_id, args.reason, AGENT, render.is_persons(["retract"])))
+    data = ask(args, read_request(args, Retract, grip_id=args.grip_id, by=AGENT, is_person=render.is_persons(["retract"])))
     return print_result(args, data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])
 
 
 def add_forget(parsers: Subparsers, about: str) -> None:
     """Add the command `forget` and its arguments."""
+    from memory_mcp.requests.forget import Forget
+
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."
     parser = leaf(parsers, "forget", run_forget, about, aside)
     which = parser.add_mutually_exclusive_group()
@@ -86,7 +92,7 @@ def add_forget(parsers: Subparsers, about: str) -> None:
         "--value", metavar="TEXT", nargs="?", const=_ASK, default="",
         help="a name, a number or any text, taken out of every event; without TEXT it is asked for, or read from standard input",
     )  # fmt: skip
-    add_times(parser)
+    add_flags(parser, Forget, "since until")
     parser.add_argument("--yes", action="store_true", help="do it")
 
 

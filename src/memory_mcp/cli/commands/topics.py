@@ -10,17 +10,17 @@ from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     SESSION,
     Subparsers,
+    add_flags,
     add_scope,
-    add_times,
     as_json,
     ask,
     family,
     leaf,
     note_lines,
     print_result,
+    read_request,
 )
 from memory_mcp.cli.commands.retrieval import state
-from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 #: A line of output: its pieces, each with the style it has on a terminal.
 _Line = Sequence[tuple[str, str]]
 
-#: Topics that `explore` shows.
-_FITTING = 5
-#: Topics that `map` lists.
-_MAPPED = 60
 #: Tokens of `explore` as text: people are shown more of each than an agent, who pays for it.
 _FOR_PEOPLE = 3000
 #: Characters of a label and of a bar beside each other.
@@ -42,30 +38,26 @@ _NO_TOPICS = "No topics."
 
 def add_topics(parsers: Subparsers, about: str) -> None:
     """Add the command `topics` and its arguments."""
+    from memory_mcp.requests.one_topic import RelatedTopics, TopicNodes
+    from memory_mcp.requests.topic_map import GetTopicMap
+    from memory_mcp.requests.topics import TopicsByQuery, TopTopics
+
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
-    top.add_argument("--fine", action="store_true", help="single topics instead of the areas they belong to")
-    _add_limit(top, RESULTS.default, "topics")
-    top.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
-    add_times(top)
-    top.add_argument("--agent", default="", metavar="A", help="only this agent's sessions")
+    add_flags(top, TopTopics)
     add_scope(top)
     drawn = leaf(inner, "map", run_map, "list the topics of each area, and how they are related; --json has it all for a drawing")
-    _add_limit(drawn, _MAPPED, "topics")
-    drawn.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    add_flags(drawn, GetTopicMap)
     add_scope(drawn)
     explore = leaf(inner, "explore", run_explore, "show topics that fit some words, or one topic by its id, down to quotations")
     explore.add_argument("words", nargs="+", metavar="WORDS|ID", help="what the topics are to be about, or topic:<id>")
-    _add_limit(explore, _FITTING, "topics")
-    explore.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of the answer to WORDS")
+    add_flags(explore, TopicsByQuery)
     add_scope(explore)
     nodes = _add_one(inner, "nodes", run_nodes, "list the segments that are about a topic, with statements and their grips")
-    _add_limit(nodes, RESULTS.default, "segments")
-    nodes.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
-    _add_limit(
-        _add_one(inner, "related", run_related, "list the topics that a topic belongs together with"), RESULTS.default, "topics"
-    )
+    add_flags(nodes, TopicNodes)
+    related = _add_one(inner, "related", run_related, "list the topics that a topic belongs together with")
+    add_flags(related, RelatedTopics)
     label = _add_one(inner, "label", run_label, "give a topic a label, or its own words again")
     label.add_argument("label", nargs="*", metavar="TEXT", help="its label; none: its own words again")
     pin = leaf(inner, "pin", run_pin, "pin a topic, so that it counts for more and is never left out")
@@ -78,10 +70,6 @@ def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.Argu
     parser.add_argument("topic_id", metavar="ID", help="topic:<id>, as top and explore show it")
     add_scope(parser)
     return parser
-
-
-def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None:
-    parser.add_argument("--limit", type=int, default=default, metavar="N", help=f"most {what} ({default})")
 
 
 def settle(app: "App") -> None:
@@ -107,8 +95,7 @@ def run_top(args: argparse.Namespace) -> int:
     """Print one page of areas or topics, by importance."""
     from memory_mcp.requests.topics import TopTopics
 
-    request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
-    data = ask(args, request, prepare=settle, hint=True)
+    data = ask(args, read_request(args, TopTopics), prepare=settle, hint=True)
     if render.is_terminal():
         return emit(args, data, _bar_lines(data))
     lines = [_heading(data)]
@@ -122,7 +109,7 @@ def run_map(args: argparse.Namespace) -> int:
     """Print one page of topics below their areas."""
     from memory_mcp.requests.topic_map import GetTopicMap
 
-    data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
+    data = ask(args, read_request(args, GetTopicMap), prepare=settle, hint=True)
     topics = {topic["topic_id"]: topic for topic in data["topics"]}
     related: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
     for relation in data.get("relations", ()):
@@ -148,7 +135,7 @@ def run_explore(args: argparse.Namespace) -> int:
         data = ask(args, GetTopic(words), prepare=settle, hint=True)
         return emit(args, data, whole_lines(data))
     tokens = args.token_budget or (0 if as_json(args) else _FOR_PEOPLE)
-    data = ask(args, TopicsByQuery(words, args.limit, tokens), prepare=settle, hint=True)
+    data = ask(args, read_request(args, TopicsByQuery, query=words, token_budget=tokens), prepare=settle, hint=True)
     return emit(args, data, _topic_lines(data))
 
 
@@ -156,7 +143,7 @@ def run_nodes(args: argparse.Namespace) -> int:
     """Print one page of the segments about a topic."""
     from memory_mcp.requests.one_topic import TopicNodes
 
-    data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
+    data = ask(args, read_request(args, TopicNodes, topic_id=args.topic_id), prepare=settle)
     lines = [[(data["label"], "bold"), (f"  {len(data['nodes']):,} of {render.plural(data['total'], 'segment')}", "dim")]]
     return emit(args, data, [*lines, *(line for node in data["nodes"] for line in _segment(node))])
 
@@ -165,7 +152,7 @@ def run_related(args: argparse.Namespace) -> int:
     """Print the topics that a topic is related to."""
     from memory_mcp.requests.one_topic import RelatedTopics
 
-    data = ask(args, RelatedTopics(args.topic_id, args.limit), prepare=settle)
+    data = ask(args, read_request(args, RelatedTopics, topic_id=args.topic_id), prepare=settle)
     heading = [(data["label"], "bold"), ("" if data["related"] else "  is related to no other topic", "dim")]
     return emit(args, data, [heading, *_relation_lines(data["related"])])
 

@@ -8,21 +8,19 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
-    add_cursor,
-    add_keywords,
+    add_flags,
     add_scope,
-    add_times,
     add_words,
     ask,
     family,
     leaf,
     note_lines,
     print_result,
+    read_request,
     words_of,
 )
 from memory_mcp.model.orders import CUT_FLAG
 from memory_mcp.model.sentinel import FORGOTTEN
-from memory_mcp.requests.limits import PAGE, RESULTS
 
 #: Characters shown of a summary or an event in a list, and of an event around a quotation.
 _LINE, _CONTEXT = 160, 600
@@ -34,39 +32,28 @@ _GRIPS_SHOWN = 2
 
 def add_query(parsers: Subparsers, about: str) -> None:
     """Add the command `query` and its arguments."""
+    from memory_mcp.requests.events import GetEvents
+    from memory_mcp.requests.expand import ExpandRequest
+    from memory_mcp.requests.nodes import Browse, GetNode
+
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
     node = leaf(inner, "node", run_node, "show a node: its text, its grips, what came before, what lies around")
     node.add_argument("id", metavar="ID", help="such as 2026-01, 2026-W05, 'last week' or toc:segment:<day>:<id>")
-    node.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
-    add_cursor(node)
-    node.add_argument("--detail", default="lean", metavar="D", help="full: also kind, projects and agents of each child (JSON)")
+    add_flags(node, GetNode)
     add_scope(node)
     browse = leaf(inner, "browse", run_browse, "list the children of a node")
     browse.add_argument("id", nargs="?", default="", metavar="ID", help="node (default: the root)")
-    browse.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
-    add_cursor(browse)
+    add_flags(browse, Browse)
     add_scope(browse)
     events = leaf(inner, "events", run_events, "list events in the order of time, or show one and its neighbours")
-    add_times(events)
-    events.add_argument("--session", default="", metavar="ID", help="only this session")
-    events.add_argument("--node", default="", metavar="ID", help="only this segment")
-    events.add_argument("--event", default="", metavar="ID", help="only this event, with --before and --after")
-    events.add_argument("--before", type=int, default=0, metavar="N", help="events before it (0)")
-    events.add_argument("--after", type=int, default=0, metavar="N", help="events after it (0)")
-    events.add_argument("--offset", type=int, default=0, metavar="N", help="characters of its text to leave out")
-    events.add_argument("--text-limit", type=int, default=0, metavar="N", help="most characters of each text")
-    events.add_argument("--detail", default="lean", metavar="D", help="full: also origin, length and quoted spans (JSON)")
-    events.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most events ({PAGE.default})")
-    add_cursor(events)
-    events.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all events together")
+    add_flags(events, GetEvents, "since until session_id node_id event_id before after offset text_limit detail limit")
+    add_flags(events, GetEvents)
     add_scope(events)
     grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
     grip.add_argument("id", metavar="ID", help="grip:<ms>:<id>, or only its last part")
-    grip.add_argument("--before", type=int, metavar="N", help="events before it (3, in a line each)")
-    grip.add_argument("--after", type=int, metavar="N", help="events after it (4, in a line each)")
-    grip.add_argument("--token-budget", type=int, metavar="N", help="most tokens of all texts together")
+    add_flags(grip, ExpandRequest)
 
 
 def run_root(args: argparse.Namespace) -> int:
@@ -81,7 +68,7 @@ def run_browse(args: argparse.Namespace) -> int:
     """Print a node's summary and one page of its children."""
     from memory_mcp.requests.nodes import Browse
 
-    data = ask(args, Browse(args.id, args.limit, args.cursor))
+    data = ask(args, read_request(args, Browse, node_id=args.id))
     return print_result(args, data, _browse_lines(data), recalled=True)
 
 
@@ -89,7 +76,7 @@ def run_node(args: argparse.Namespace) -> int:
     """Print a node, its children and what surrounds it."""
     from memory_mcp.requests.nodes import GetNode
 
-    data = ask(args, GetNode(args.id, limit=args.limit, cursor=args.cursor, detail=args.detail))
+    data = ask(args, read_request(args, GetNode, node_id=args.id))
     return print_result(args, data, node_lines(data), recalled=True)
 
 
@@ -97,9 +84,7 @@ def run_events(args: argparse.Namespace) -> int:
     """Print events of a time, a session or a segment."""
     from memory_mcp.requests.events import GetEvents
 
-    same = ("before", "after", "offset", "text_limit", "detail", "limit", "cursor", "token_budget")
-    arguments = {"since": args.since or "", "until": args.until or "", **{name: getattr(args, name) for name in same}}
-    request = GetEvents(session_id=args.session, node_id=args.node, event_id=args.event, **arguments)
+    request = read_request(args, GetEvents)
     data = ask(args, request, catch_up=False, hint=True)
     return print_result(args, data, events_lines(data), recalled=True)
 
@@ -108,8 +93,7 @@ def run_expand(args: argparse.Namespace) -> int:
     """Print a grip (a citation) with the events around it."""
     from memory_mcp.requests.expand import ExpandRequest
 
-    request = ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget)
-    data = ask(args, request)
+    data = ask(args, read_request(args, ExpandRequest, grip_id=args.id))
     return print_result(args, data, expanded_lines(data), recalled=True)
 
 
@@ -217,16 +201,14 @@ def _event_line(event: dict[str, Any], width: int) -> str:
 
 def add_search(parsers: Subparsers, about: str) -> None:
     """Add the command `search` and its arguments."""
+    from memory_mcp.requests.words import SearchChildren
+
     parser = leaf(parsers, "search", run_search, about, "Without --node, --parent or --level every segment is searched.")
     add_words(parser)
-    add_keywords(parser)
-    parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
+    add_flags(parser, SearchChildren, "keywords child_level")
     parser.add_argument("--node", metavar="ID", help="search within this node's own text")
-    parser.add_argument("--parent", metavar="ID", help="search the children of this node")
-    parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
-    add_cursor(parser)
-    parser.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all results together")
-    parser.add_argument("--fields", metavar="F,F", help="only these: title, summary, bullets, keywords")
+    add_flags(parser, SearchChildren, "parent_id limit cursor token_budget fields")
+    add_flags(parser, SearchChildren)
     add_scope(parser)
 
 
@@ -235,24 +217,20 @@ def run_search(args: argparse.Namespace) -> int:
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.requests.words import SearchChildren, SearchNode
 
-    if args.node and (args.parent or args.level):
+    if args.node and (args.parent_id or args.child_level):
         raise InvalidQuery("--node searches one node: it goes without --parent and --level", "See: memory-mcp search --help")
     if args.node and args.cursor:
         raise InvalidQuery("--node has one page: it goes without --cursor", "Give a larger --limit.")
     query = words_of(args)
-    fields = tuple(f.strip() for f in (args.fields or "").split(",") if f.strip())
-    keywords = tuple(args.also)
     if args.node:
-        inside = SearchNode(args.node, query, fields, args.limit, args.token_budget, keywords=keywords)
-        data = ask(args, inside, hint=True)
+        data = ask(args, read_request(args, SearchNode, node_id=args.node, query=query, fields=args.fields or ()), hint=True)
         lines = [data["node_id"]]
         if not data["matched"]:
             lines.append(f'  Nothing in this node\'s own text matches "{query}".')
             lines.append(f"  Below it: memory-mcp search --parent {data['node_id']} --query ...")
         return print_result(args, data, [*lines, *_match_lines(data["matches"])], recalled=True)
-    level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
-    parent = args.parent or ""
-    request = SearchChildren(query, parent, level, fields, args.limit, args.token_budget, args.cursor, keywords=keywords)
+    level = args.child_level or ("" if args.parent_id else TocLevel.SEGMENT.value)
+    request = read_request(args, SearchChildren, query=query, child_level=level)
     data = ask(args, request, hint=True)
     lines = [] if data["results"] or data.get("pending") else [f'Nothing matches "{query}".']
     for result in data["results"]:
