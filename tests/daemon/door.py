@@ -24,7 +24,7 @@ from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from memory_mcp.service.daemon.http import HttpDoor
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.web.memory import Memory, Pulse
+from memory_mcp.web.asking import Memory, Pulse
 from memory_mcp.web.visits import Visits
 from tests.waiting import PATIENCE
 

@@ -15,7 +15,7 @@ from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
-from memory_mcp.web.undo import Later
+from memory_mcp.web.undo import WaitingActs
 from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, a_small_history, draft
@@ -71,7 +71,7 @@ class Served:
 @contextmanager
 def served(directory: Path) -> Iterator[Served]:
     clock = Clock()
-    visits = Visits(later=Later(sleep=clock.sleep, patience_s=PATIENCE))
+    visits = Visits(later=WaitingActs(sleep=clock.sleep, patience_s=PATIENCE))
     asked, answered = f"Please call {NAME} about the invoices before noon.", "We decided to keep the ledger in one table."
     said = [
         draft(asked, at="2026-02-12 15:00", session="calls", project=BILLING),

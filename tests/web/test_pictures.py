@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.web import pictures
-from memory_mcp.web.marking import mark_terms, terms_to_mark
+from memory_mcp.web.rendering import mark_terms, terms_to_mark
 from tests.hostile import SPELLINGS, tags
 
 TRIED = [

@@ -16,7 +16,7 @@ from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import Forget
-from memory_mcp.web.undo import WAIT, Later, Pending, Stage
+from memory_mcp.web.undo import WAIT, Pending, Stage, WaitingActs
 from memory_mcp.web.visits import Visits
 from tests.daemon.inside import ALONE, SERVED, Beside, run_inside
 from tests.daemon.places import look, needs_proc, said
@@ -221,16 +221,16 @@ async def nothing() -> dict[str, int]:
 
 def test_what_takes_long_to_find_is_looked_for_behind_the_page_and_cannot_be_started_before() -> None:
     async def main() -> None:
-        later, found = Later(sleep=lambda _: anyio.sleep_forever(), patience_s=0), anyio.Event()
+        later, found = WaitingActs(sleep=lambda _: anyio.sleep_forever(), patience_s=0), anyio.Event()
 
         async def look() -> dict[str, int]:
             await found.wait()
             return {"events": 3}
 
-        one, other = [await later.show("me", {}, look, nothing) for _ in range(2)]
-        later.start(one)
+        one, other = [await later.preview_act("me", {}, look, nothing) for _ in range(2)]
+        later.start_wait(one)
         assert (one.stage, one.found) == (Stage.LOOKING, {})
-        assert later.undo(other)
+        assert later.undo_act(other)
         found.set()
         await asyncio.gather(*(p.task for p in (one, other) if p.task), return_exceptions=True)
         assert (one.stage, one.found) == (Stage.SHOWN, {"events": 3})
@@ -247,10 +247,10 @@ def test_what_fails_while_it_is_looked_for_is_told() -> None:
             await begun.wait()
             raise InvalidQuery("too much is named")
 
-        one = await Later(patience_s=0).show("me", {}, refused, nothing)
+        one = await WaitingActs(patience_s=0).preview_act("me", {}, refused, nothing)
         begun.set()
         with pytest.raises(InvalidQuery):
-            await Later(patience_s=PATIENCE).show("me", {}, refused, nothing)
+            await WaitingActs(patience_s=PATIENCE).preview_act("me", {}, refused, nothing)
         assert one.task is not None
         await one.task
         assert (one.stage, one.work, one.error and one.error.message) == (Stage.FAILED, None, "too much is named")
@@ -266,10 +266,10 @@ def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogC
         raise RuntimeError(NAME)
 
     async def main() -> list[Pending]:
-        later = Later(sleep=lambda _: anyio.sleep(0))
-        made = [await later.show("me", {}, nothing, work) for work in (refused, broken)]
+        later = WaitingActs(sleep=lambda _: anyio.sleep(0))
+        made = [await later.preview_act("me", {}, nothing, work) for work in (refused, broken)]
         for one in made:
-            later.start(one)
+            later.start_wait(one)
         await asyncio.gather(*(one.task for one in made if one.task))
         return made
 
@@ -282,11 +282,11 @@ def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogC
 
 def test_what_is_undone_or_ends_with_its_door_holds_nothing_of_what_it_was_about() -> None:
     async def main() -> None:
-        visits = Visits(later=Later(sleep=lambda _: anyio.sleep_forever()))
-        shown_, waiting = [await visits.later.show("me", {}, nothing, nothing) for _ in range(2)]
-        visits.later.start(waiting)
-        assert visits.later.undo(shown_)
-        visits.end()
+        visits = Visits(later=WaitingActs(sleep=lambda _: anyio.sleep_forever()))
+        shown_, waiting = [await visits.later.preview_act("me", {}, nothing, nothing) for _ in range(2)]
+        visits.later.start_wait(waiting)
+        assert visits.later.undo_act(shown_)
+        visits.end_all()
         for one in (shown_, waiting):
             assert (one.stage, one.work) == (Stage.UNDONE, None)
 
@@ -295,16 +295,16 @@ def test_what_is_undone_or_ends_with_its_door_holds_nothing_of_what_it_was_about
 
 def test_acts_that_wait_are_never_dropped_for_new_ones() -> None:
     async def main() -> None:
-        later = Later(sleep=lambda _: anyio.sleep_forever())
-        waiting = await later.show("me", {}, nothing, nothing)
-        later.start(waiting)
-        old = await later.show("me", {}, nothing, nothing)
+        later = WaitingActs(sleep=lambda _: anyio.sleep_forever())
+        waiting = await later.preview_act("me", {}, nothing, nothing)
+        later.start_wait(waiting)
+        old = await later.preview_act("me", {}, nothing, nothing)
         for _ in range(100):
-            await later.show("me", {}, nothing, nothing)
-        assert later.find("me", waiting.id) is waiting
-        assert later.find("me", old.id) is None
-        assert later.find("you", waiting.id) is None
-        later.end()
+            await later.preview_act("me", {}, nothing, nothing)
+        assert later.find_act("me", waiting.id) is waiting
+        assert later.find_act("me", old.id) is None
+        assert later.find_act("you", waiting.id) is None
+        later.undo_all()
         assert waiting.stage is Stage.UNDONE
 
     anyio.run(main)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory_mcp.web.headers import HEADERS, LONE_HEADERS
 from memory_mcp.web.registry import ACTS, FIRST
-from memory_mcp.web.visits import COOKIE, TICKET_SECONDS, VISIT_SECONDS, Visits
+from memory_mcp.web.visits import COOKIE, HEADERS, LONE_HEADERS, TICKET_SECONDS, VISIT_SECONDS, Visits
 from tests.daemon.door import SMALL, opened
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -86,12 +85,12 @@ def test_an_address_that_nobody_was_given_opens_nothing(explorer: Explorer, path
 def test_the_oldest_ticket_and_visit_go_for_one_too_many() -> None:
     visits = Visits(FakeClock().monotonic)
     tickets = [visits.issue_ticket() for _ in range(40)]
-    opened = [visit for ticket in tickets if (visit := visits.enter(ticket))]
+    opened = [visit for ticket in tickets if (visit := visits.open_visit(ticket))]
     assert len(opened) == 32
-    more = visits.enter(visits.issue_ticket())
+    more = visits.open_visit(visits.issue_ticket())
     assert more is not None
-    assert visits.find(f"{opened[0].base}/tree", [opened[0].cookie]) is None
-    assert visits.find(f"{more.base}/tree", [more.cookie]) is more
+    assert visits.find_visit(f"{opened[0].base}/tree", [opened[0].cookie]) is None
+    assert visits.find_visit(f"{more.base}/tree", [more.cookie]) is more
 
 
 # cookies
@@ -403,9 +402,9 @@ def told_by(reply: object) -> Iterator[dict[str, int]]:
 
 def test_every_visit_ends_with_the_door() -> None:
     visits = Visits(FakeClock().monotonic)
-    visit, waiting = visits.enter(visits.issue_ticket()), visits.issue_ticket()
+    visit, waiting = visits.open_visit(visits.issue_ticket()), visits.issue_ticket()
     assert visit is not None
-    visits.end()
-    assert visits.find(f"{visit.base}/tree", [visit.cookie]) is None
-    assert visits.enter(waiting) is None
+    visits.end_all()
+    assert visits.find_visit(f"{visit.base}/tree", [visit.cookie]) is None
+    assert visits.open_visit(waiting) is None
     assert visits.idle_s() is None

@@ -1,20 +1,23 @@
-"""A request of a browser, as pages and acts read it."""
+"""A request of a browser as pages and acts read it, and the memory as they see it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
-from memory_mcp.requests.scope import ScopeName
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import respond
+from memory_mcp.requests.response import with_loss
+from memory_mcp.requests.scope import Caller, ScopeName
 from memory_mcp.web import rendering
-from memory_mcp.web.headers import HEADERS
-from memory_mcp.web.memory import Memory
-from memory_mcp.web.visits import Visit
+from memory_mcp.web.visits import HEADERS, Visit
 
 #: The author of acts by a visitor who did not confirm that the words are their own.
 EXPLORER = "explorer"
@@ -28,8 +31,66 @@ def status_of(error: MemoryMcpError) -> int:
     return _STATUS.get(error.code, 500)
 
 
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """Runs work on the open memory in a thread."""
+
+    async def read(self, work: Callable[[App], T]) -> T:
+        """Run a reading call in a thread; cancelled with its caller."""
+        ...
+
+    async def write(self, work: Callable[[App], T]) -> T:
+        """Run a writing call in a thread; it goes on when cancelled."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Pulse:
+    """The version of the memory: it changed where this differs."""
+
+    #: Number of the last event.
+    event: int = 0
+    #: Number of the last change of the tree.
+    change: int = 0
+
+
+@dataclass(slots=True)
+class Memory:
+    """The open memory and the state of the serving process."""
+
+    host: Host
+    #: What `memory-mcp daemon status` shows, as JSON values.
+    process: Callable[[], Awaitable[Mapping[str, Any]]]
+    #: Cheap, and no reading call: background work does not hurry for it.
+    pulse: Callable[[], Pulse]
+    #: Short names of all projects by their whole names, as of the last request.
+    project_names: Mapping[str, str] = field(default_factory=dict)
+
+    async def ask(self, request: Any) -> dict[str, Any]:
+        """Return the response of a reading request as JSON values.
+
+        Bound to no project. Cancelled with its caller. Raises what its handler raises.
+        """
+        response, self.project_names = await self.host.read(partial(_respond, request))
+        return response
+
+    async def write(self, request: Any) -> dict[str, Any]:
+        """Return the response of a writing request as JSON values.
+
+        Bound to no project. It goes on to its end if its caller is cancelled. Raises what its handler raises.
+        """
+        response, self.project_names = await self.host.write(partial(_respond, request))
+        return response
+
+
+def _respond(request: Any, app: App) -> tuple[dict[str, Any], Mapping[str, str]]:
+    return with_loss(app, as_json(respond(app, request, Caller()))), app.tree.short_names()
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
     """A request with its visit, and the memory that answers."""
 
     request: Request
@@ -39,7 +100,7 @@ class Ask:
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def by(self) -> str:
+    def author(self) -> str:
         """Who acts: "person" if the visit is one's, else "explorer"."""
         return PERSON if self.visit.is_person else EXPLORER
 
@@ -63,7 +124,7 @@ class Ask:
         project = self.argument("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
-    def path(self, name: str) -> str:
+    def path_argument(self, name: str) -> str:
         """Return a part of the address; "" for an unknown name."""
         return str(self.request.path_params.get(name, ""))
 
@@ -71,7 +132,7 @@ class Ask:
         """Return a stripped field of the form or argument of the address."""
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
-    def number(self, name: str, default: int) -> int:
+    def int_argument(self, name: str, default: int) -> int:
         """Return an argument as a whole number; InvalidQuery for others."""
         text = self.argument(name)
         if not text:
@@ -84,15 +145,15 @@ class Ask:
         """Return the escaped address of another page of this visit."""
         return Markup.escape(rendering.page_address(self.visit, page, **query))
 
-    def short(self, project: str) -> str:
+    def short_project(self, project: str) -> str:
         """Return the shortest unambiguous name of a project."""
         return self.memory.project_names.get(project, project)
 
-    def render(self, name: str, code: int = 200, /, **values: Any) -> Response:
+    def render_page(self, name: str, code: int = 200, /, **values: Any) -> Response:
         """Return the page NAME.html, or for a script part_NAME.html."""
-        return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
+        return self.render_template(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
 
-    def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
+    def render_template(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, or a part of one, from a template.
 
         The template gets notes, project, at (the path of the address), arguments (of the address) and `values`, which win over
@@ -115,7 +176,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActResult:
     """What an act did: a note, and the next page."""
 
     note: str

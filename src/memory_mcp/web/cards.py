@@ -7,8 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from memory_mcp.base.text import placed_terms
-from memory_mcp.web.marking import mark_terms, terms_to_mark
-from memory_mcp.web.rendering import cut_at_word
+from memory_mcp.web.rendering import cut_at_word, mark_terms, terms_to_mark
 
 #: How a response writes that a result has no project where the one before has one; and that it is bound to none.
 _NO_PROJECT, _ALL = "none", "all projects"

@@ -32,13 +32,13 @@ class FilePage:
         self._pieces: Any = (
             template_environment().get_template("file.html").make_module({**marks, "link": self._link, "is_file": True})
         )
-        self._style, self._script = _static("style.css"), "".join(map(_static, _SCRIPTS))
+        self._style, self._script = _read_static("style.css"), "".join(map(_read_static, _SCRIPTS))
 
     def _link(self, page: str, **_: object) -> str:
         """Only pages of quotations that the file has are linked."""
         return f"#{self._quoted[page.removeprefix('grip/')]}"
 
-    def head(self, values: Mapping[str, Any]) -> str:
+    def render_head(self, values: Mapping[str, Any]) -> str:
         """Return everything before the tree.
 
         `values`: name, facts, about (pairs), now and months (anchor, label).
@@ -64,7 +64,7 @@ class FilePage:
         statements = [self._statement(bullet) for bullet in values["bullets"]]
         return str(self._pieces.open_segment({**values, **chips, "statements": statements, "anchor": anchor(values["id"])}))
 
-    def messages(self, events: Iterable[Mapping[str, Any]]) -> str:
+    def render_messages(self, events: Iterable[Mapping[str, Any]]) -> str:
         """Return messages of a conversation.
 
         Events have when, role, type, speaker, text and metadata.
@@ -75,7 +75,7 @@ class FilePage:
         """Return the end of a conversation and of its segment."""
         return str(self._pieces.close_segment())
 
-    def tail(self) -> Sequence[str]:
+    def render_tail(self) -> Sequence[str]:
         """Return (what comes before the index, what comes after it)."""
         return str(self._pieces.tail(Markup("\0"), Markup(self._script))).split("\0")
 
@@ -95,5 +95,5 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _static(name: str) -> str:
+def _read_static(name: str) -> str:
     return files("memory_mcp.web").joinpath("static", name).read_text(encoding="utf-8")

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.responses import Response
 
-from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
-from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, search, status, today, topics, tree
-from memory_mcp.web.pages import projects as projects_page
+from memory_mcp.web.acts import forgetting, projects, statements
+from memory_mcp.web.asking import ActResult, PageRequest
+from memory_mcp.web.pages import days, evidence, search, status, topics, tree
 
-PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
-    "today": today.show_today,
-    "calendar": calendar.show_calendar,
+PAGES: Mapping[str, Callable[[PageRequest], Awaitable[Response]]] = {
+    "today": days.show_today,
+    "calendar": days.show_calendar,
     "tree": tree.show_root,
     "tree/{node_id:path}": tree.show_node,
     "grip/{grip_id:path}": evidence.show_grip,
@@ -25,20 +24,20 @@ PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "topics": topics.show_topics,
     "topics/{topic_id}": topics.show_topic,
     "status": status.show_status,
-    "projects": projects_page.show_projects,
-    "audit": audit.show_audit,
-    "refine/{node_id:path}": refine.show_form,
-    "forget": forget.show_form,
-    "forget/{id}": forget.show_pending,
-    "export": export.download_shown,
+    "projects": status.show_projects,
+    "audit": status.show_audit,
+    "refine/{node_id:path}": tree.show_refine,
+    "forget": status.show_forget,
+    "forget/{id}": status.show_pending,
+    "export": evidence.download_shown,
 }
 #: Writes, each by a form that carries the visit's token.
-ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
+ACTS: Mapping[str, Callable[[PageRequest], Awaitable[ActResult]]] = {
     "pin": statements.pin_item,
     "correct": statements.correct_statement,
     "retract": statements.retract_statement,
     "label": statements.label_topic,
-    "refine": summaries.refine_node,
+    "refine": statements.refine_node,
     "alias": projects.alias_projects,
     "split": projects.split_project,
     "undo-project": projects.undo_project,
@@ -46,9 +45,9 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "resume": projects.resume_project,
     "exclude": projects.exclude_pattern,
     "include": projects.include_pattern,
-    "run-job": jobs.run_job,
-    "pause-job": jobs.pause_job,
-    "resume-job": jobs.resume_job,
+    "run-job": projects.run_job,
+    "pause-job": projects.pause_job,
+    "resume-job": projects.resume_job,
     "forget-find": forgetting.find_to_forget,
     "forget-show": forgetting.preview_forget,
     "forget": forgetting.start_forget,

@@ -18,11 +18,9 @@ from starlette.routing import BaseRoute, Route
 
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.web import rendering
-from memory_mcp.web.asking import Ask, Done, status_of
-from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
-from memory_mcp.web.memory import Memory
+from memory_mcp.web.asking import ActResult, Memory, PageRequest, status_of
 from memory_mcp.web.registry import ACTS, FIRST, PAGES
-from memory_mcp.web.visits import COOKIE, ENTER, Visit, Visits
+from memory_mcp.web.visits import COOKIE, ENTER, HEADERS, LONE_HEADERS, LONE_STYLE, Visit, Visits
 from memory_mcp.web.visits import PAGES as BELOW
 
 log = logging.getLogger(__name__)
@@ -40,8 +38,8 @@ _LEFT = 499
 #: Forms that are known again when they are sent again.
 _MOST_SENT = 100
 
-Handler = Callable[[Ask], Awaitable[Response]]
-Act = Callable[[Ask], Awaitable[Done]]
+Handler = Callable[[PageRequest], Awaitable[Response]]
+Act = Callable[[PageRequest], Awaitable[ActResult]]
 
 
 def list_routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
@@ -52,18 +50,18 @@ def list_routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
     site = _Site(memory, visits)
     below = BELOW + "{visit}/"
     return [
-        Route(f"{ENTER}{{ticket}}", site.enter, methods=["GET"]),
-        Route(f"{below}static/{{version}}/{{name}}", site.static, methods=["GET"]),
-        Route(f"{below}live", site.live, methods=["GET"]),
-        Route(f"{below}do/{{act}}", site.act, methods=["POST"]),
-        Route(below, site.first, methods=["GET"]),
-        *(Route(f"{below}{path}", site.handler(show), methods=["GET"]) for path, show in PAGES.items()),
-        Route(f"{below}{{missing:path}}", site.handler(_missing), methods=["GET"]),
+        Route(f"{ENTER}{{ticket}}", site.open_visit, methods=["GET"]),
+        Route(f"{below}static/{{version}}/{{name}}", site.serve_static, methods=["GET"]),
+        Route(f"{below}live", site.stream_changes, methods=["GET"]),
+        Route(f"{below}do/{{act}}", site.carry_out_act, methods=["POST"]),
+        Route(below, site.redirect_first, methods=["GET"]),
+        *(Route(f"{below}{path}", site.make_endpoint(show), methods=["GET"]) for path, show in PAGES.items()),
+        Route(f"{below}{{missing:path}}", site.make_endpoint(_show_missing), methods=["GET"]),
     ]
 
 
-async def _missing(ask: Ask) -> Response:
-    raise NotFound(f"there is no page {ask.path('missing')}", "The links above lead to all of them.")
+async def _show_missing(ask: PageRequest) -> Response:
+    raise NotFound(f"there is no page {ask.path_argument('missing')}", "The links above lead to all of them.")
 
 
 class _Site:
@@ -73,7 +71,7 @@ class _Site:
         self._memory = memory
         self._visits = visits
 
-    async def enter(self, request: Request) -> Response:
+    async def open_visit(self, request: Request) -> Response:
         """Open a visit by the ticket in the address.
 
         The page leads on, so that the cookie is sent wherever the link was followed. A prefetch gets 503, the ticket unused.
@@ -81,21 +79,21 @@ class _Site:
         if "prefetch" in request.headers.get("sec-purpose", ""):
             # The browser's guess of what the person is about to open; the ticket is kept for when they do.
             return Response(status_code=503, headers=HEADERS)
-        visit = self._visits.enter(request.url.path)
+        visit = self._visits.open_visit(request.url.path)
         if visit is None:
             html = rendering.template_environment().get_template("used.html").render(style=Markup(LONE_STYLE))
             return HTMLResponse(html, 403, LONE_HEADERS)
-        self._visits.touch()
+        self._visits.note_use()
         html = rendering.template_environment().get_template("enter.html").render(target=f"{visit.base}/")
         response = HTMLResponse(html, headers=HEADERS)
         response.set_cookie(COOKIE, visit.cookie, path=visit.base, httponly=True, samesite="strict")
         return response
 
-    async def first(self, request: Request) -> Response:
+    async def redirect_first(self, request: Request) -> Response:
         """Redirect (303) to the page that a visit begins with, today."""
         return RedirectResponse(rendering.page_address(_visit(request), FIRST), 303, HEADERS)
 
-    async def static(self, request: Request) -> Response:
+    async def serve_static(self, request: Request) -> Response:
         """Return a style sheet, script or picture of the package.
 
         The version in the address only makes it new after an update.
@@ -107,7 +105,7 @@ class _Site:
         headers = {**HEADERS, "cache-control": "private, max-age=604800, immutable"}
         return Response(resource.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
 
-    async def live(self, request: Request) -> Response:
+    async def stream_changes(self, request: Request) -> Response:
         """Announce changes as server-sent events while the page is open.
 
         The memory's version is read each second and sent when it differs, and after 20 seconds of silence. The visit does
@@ -128,7 +126,7 @@ class _Site:
 
         return StreamingResponse(events(), headers=HEADERS, media_type="text/event-stream")
 
-    async def act(self, request: Request) -> Response:
+    async def carry_out_act(self, request: Request) -> Response:
         """Carry out an act of a form or a script.
 
         A script gets JSON (note, page, further values), a form a redirect (303) to the next page. Errors are not raised: a
@@ -143,13 +141,13 @@ class _Site:
         token = fields.pop(TOKEN, "") or request.headers.get(TOKEN_HEADER, "")
         act = ACTS.get(request.path_params["act"])
 
-        async def carry_out(ask: Ask) -> Response:
+        async def carry_out(ask: PageRequest) -> Response:
             if not hmac.compare_digest(token.encode(), visit.form_token.encode()):
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
                 raise NotFound(f"there is no act {request.path_params['act']}", "Nothing was changed.")
             try:
-                done = await _once(ask, act)
+                done = await _act_once(ask, act)
                 if ask.part:
                     page = rendering.page_address(ask.visit, done.page)
                     return JSONResponse({"note": rendering.plain(done.note), "page": page, **done.values}, 200, HEADERS)
@@ -160,11 +158,11 @@ class _Site:
                 if ask.part:
                     return _respond_with_error(ask, error)
                 name = str(ask.request.path_params["act"])
-                return ask.page("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
+                return ask.render_template("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
 
         return await self._respond(request, carry_out, fields)
 
-    def handler(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def make_endpoint(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint of a page, with errors as pages."""
 
         async def endpoint(request: Request) -> Response:
@@ -186,9 +184,9 @@ class _Site:
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
         """Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`)."""
-        ask = Ask(request, _visit(request), self._memory, form)
+        ask = PageRequest(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:
-            self._visits.touch()
+            self._visits.note_use()
         try:
             return await handler(ask)
         except MemoryMcpError as error:
@@ -205,7 +203,7 @@ def _visit(request: Request) -> Visit:
     return visit
 
 
-async def _once(ask: Ask, act: Act) -> Done:
+async def _act_once(ask: PageRequest, act: Act) -> ActResult:
     """A form without a key is always carried out.
 
     Forms with keys are carried out one after the other; the last 100 results of a visit are kept. An act that raises is
@@ -220,15 +218,15 @@ async def _once(ask: Ask, act: Act) -> Done:
             sent[seal] = await act(ask)
             while len(sent) > _MOST_SENT:
                 sent.popitem(last=False)
-        done: Done = sent[seal]
+        done: ActResult = sent[seal]
         return done
 
 
-def _respond_with_error(ask: Ask, error: MemoryMcpError) -> Response:
+def _respond_with_error(ask: PageRequest, error: MemoryMcpError) -> Response:
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
         error_values = {
             "error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}
         }
         return JSONResponse(error_values, status, HEADERS)
-    return ask.page("part_error.html" if ask.part else "error.html", status, error=error)
+    return ask.render_template("part_error.html" if ask.part else "error.html", status, error=error)

@@ -64,7 +64,7 @@ class Pending:
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
 
-class Later:
+class WaitingActs:
     """The acts that wait; used from the event loop's thread alone."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Later:
         self._clock = clock
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
-    async def show(self, owner: str, subject: Mapping[str, Any], look: Work, work: Work) -> Pending:
+    async def preview_act(self, owner: str, subject: Mapping[str, Any], look: Work, work: Work) -> Pending:
         """Keep an act that is previewed first by `look`.
 
         `work` carries it out later. Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task,
@@ -105,12 +105,12 @@ class Later:
             del self._known[gone]
         return pending
 
-    def find(self, owner: str, pending_id: str) -> Pending | None:
+    def find_act(self, owner: str, pending_id: str) -> Pending | None:
         """Return an act of a visit; None for unknown and foreign ones."""
         pending = self._known.get(pending_id)
         return pending if pending is not None and pending.owner == owner else None
 
-    def start(self, pending: Pending) -> None:
+    def start_wait(self, pending: Pending) -> None:
         """Start the waiting time of an act that is shown.
 
         A task then carries it out; needs the running event loop. Does nothing in any other stage. Sets `due`, by the clock.
@@ -120,7 +120,7 @@ class Later:
         pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
         pending.task = asyncio.get_running_loop().create_task(self._run(pending))
 
-    def undo(self, pending: Pending) -> bool:
+    def undo_act(self, pending: Pending) -> bool:
         """Drop an act that has not begun; return whether it is undone."""
         if pending.stage in (Stage.LOOKING, Stage.SHOWN, Stage.WAITING):
             pending.stage, pending.work = Stage.UNDONE, None
@@ -132,10 +132,10 @@ class Later:
         """Return the seconds until an act is carried out."""
         return max(0.0, pending.due - self._clock())
 
-    def end(self) -> None:
+    def undo_all(self) -> None:
         """Undo every act that has not begun; others go on."""
         for pending in self._known.values():
-            self.undo(pending)
+            self.undo_act(pending)
 
     async def _run(self, pending: Pending) -> None:
         await self._sleep(self.wait_s)
@@ -143,15 +143,15 @@ class Later:
         if pending.stage is not Stage.WAITING or work is None:
             return
         pending.stage = Stage.RUNNING
-        if (result := await _outcome(pending, work())) is not None:
+        if (result := await _await_outcome(pending, work())) is not None:
             pending.result, pending.stage = result, Stage.DONE
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
-        if (preview := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
+        if (preview := await _await_outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
             pending.found, pending.stage = preview, Stage.SHOWN
 
 
-async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+async def _await_outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Log other errors by their type alone: texts may repeat what was to be forgotten."""
     try:
         return await doing

@@ -75,8 +75,8 @@ class HtmlExport:
                 self._write_day(days_file, day, period_ids)
                 self._tell(number / len(days), self._written.events)
             written_days = [day for day in days if day[0] in self._written.spans]
-            before, after = self._page.tail()
-            head = self._page.head(self._head_values(contents, written_days))
+            before, after = self._page.render_tail()
+            head = self._page.render_head(self._head_values(contents, written_days))
             index = self._index.json_lines(self._written.segment_anchors)
             for text in chain([head], self._iter_tree(written_days, days_file), [before], index, [after]):
                 self._add_size(len(text.encode()))
@@ -129,7 +129,7 @@ class HtmlExport:
             self._index.add_text(number, text)
         for bullet in clean["bullets"]:
             self._written.quoted.update(dict.fromkeys(bullet["grips"], self._written.segment_anchors[number]))
-        self._put(days_file, self._page.messages(clean["events"]))
+        self._put(days_file, self._page.render_messages(clean["events"]))
         self._written.events += len(clean["events"])
         for node_id in period_ids:
             counts = self._written.counts.setdefault(node_id, _Counts())

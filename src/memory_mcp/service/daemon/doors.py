@@ -71,7 +71,7 @@ class Doors:
             await door.serve(task_status=task_status)
         finally:
             self._door = None
-            self.visits.end()
+            self.visits.end_all()
             self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ from memory_mcp.service.daemon.token import token_of
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from memory_mcp.web.memory import Memory
+    from memory_mcp.web.asking import Memory
     from memory_mcp.web.visits import Visits
 
 log = logging.getLogger(__name__)

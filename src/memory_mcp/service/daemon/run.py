@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from memory_mcp.service.daemon.http import HttpDoor
     from memory_mcp.service.daemon.protocol import HandshakeRecorder
     from memory_mcp.service.daemon.rpc import Execute, Lines
-    from memory_mcp.web.memory import Pulse
+    from memory_mcp.web.asking import Pulse
 
 log = logging.getLogger(__name__)
 
@@ -294,7 +294,7 @@ class _Daemon:
 
         from memory_mcp.service.daemon.gauges import exposition
         from memory_mcp.service.daemon.http import HttpDoor
-        from memory_mcp.web.memory import Memory
+        from memory_mcp.web.asking import Memory
 
         pages = (Memory(self._service.host, partial(anyio.to_thread.run_sync, self.status), self._read_pulse), self._doors.visits)
         return HttpDoor(
@@ -314,7 +314,7 @@ class _Daemon:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
     def _read_pulse(self) -> "Pulse":
-        from memory_mcp.web.memory import Pulse
+        from memory_mcp.web.asking import Pulse
 
         app = self._service.host.opened
         return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.current_version())

@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.base import metrics
 from memory_mcp.service.daemon.peers import is_another_users
-from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
-from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
+from memory_mcp.web.visits import COOKIE, ENTER, HEADERS, LONE_HEADERS, LONE_STYLE, PAGES, Visits
 
 #: Names of this machine that only it can mean.
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -130,7 +129,7 @@ class Rules:
         if not enters:
             # Several cookies may have the visit's name: a server on another port of this host can set one too.
             pairs = (pair.strip().partition("=") for cookies in _header_values(scope, b"cookie") for pair in cookies.split(";"))
-            visit = visits.find(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
+            visit = visits.find_visit(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
             if visit is None:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
                 return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)

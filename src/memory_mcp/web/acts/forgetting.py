@@ -14,7 +14,7 @@ from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.forget import Forget
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.requests.search import SearchRequest
-from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.asking import ActResult, PageRequest
 from memory_mcp.web.cards import by_conversation, cards_of
 from memory_mcp.web.undo import Pending, Stage
 
@@ -24,7 +24,7 @@ _PAGE, _FOUND, _TICK, _SESSION = "forget", 30, "tick.", "session."
 _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
-async def find_to_forget(ask: Ask) -> Done:
+async def find_to_forget(ask: PageRequest) -> ActResult:
     """Search for the form's `words`; the results are to be ticked.
 
     The words are in no address.
@@ -32,10 +32,10 @@ async def find_to_forget(ask: Ask) -> Done:
     query = ask.argument("words")
     response = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
     ask.visit.to_forget = by_conversation([card for card in cards_of(query, response) if card.get("grip")])
-    return Done("", _PAGE)
+    return ActResult("", _PAGE)
 
 
-async def preview_forget(ask: Ask) -> Done:
+async def preview_forget(ask: PageRequest) -> ActResult:
     """Preview what the form's request would forget.
 
     What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
@@ -49,12 +49,12 @@ async def preview_forget(ask: Ask) -> Done:
     work = [replace(request, dry_run=False) for request in requests]
     look = partial(_carry_out, ask.memory.ask, requests)
     subject = {"what": what, "is_value": bool(requests[0].value)}
-    pending = await ask.visit.later.show(ask.visit.name, subject, look, partial(_carry_out, ask.memory.write, work))
+    pending = await ask.visit.later.preview_act(ask.visit.name, subject, look, partial(_carry_out, ask.memory.write, work))
     ask.visit.to_forget = None
-    return Done("", f"forget/{pending.id}")
+    return ActResult("", f"forget/{pending.id}")
 
 
-async def _read_ticked(ask: Ask) -> list[Forget]:
+async def _read_ticked(ask: PageRequest) -> list[Forget]:
     # The field of a message has its conversation as value.
     sessions = [name.removeprefix(_SESSION) for name in ask.form if name.startswith(_SESSION)]
     events = dict[str, None]()
@@ -82,25 +82,25 @@ async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], request
     return response
 
 
-async def start_forget(ask: Ask) -> Done:
+async def start_forget(ask: PageRequest) -> ActResult:
     """Start the waiting time (10 s) of a previewed request."""
     pending = _pending(ask)
-    ask.visit.later.start(pending)
-    return Done("", f"forget/{pending.id}")
+    ask.visit.later.start_wait(pending)
+    return ActResult("", f"forget/{pending.id}")
 
 
-async def undo_forget(ask: Ask) -> Done:
+async def undo_forget(ask: PageRequest) -> ActResult:
     """Drop a request to forget that has not begun."""
     pending = _pending(ask)
-    if ask.visit.later.undo(pending):
-        return Done("Undone: nothing was forgotten.", f"forget/{pending.id}")
+    if ask.visit.later.undo_act(pending):
+        return ActResult("Undone: nothing was forgotten.", f"forget/{pending.id}")
     note = "It was too late to undo it: forgetting had begun." if pending.stage is not Stage.FAILED else "Nothing was forgotten."
-    return Done(note, f"forget/{pending.id}")
+    return ActResult(note, f"forget/{pending.id}")
 
 
-def _pending(ask: Ask) -> Pending:
+def _pending(ask: PageRequest) -> Pending:
     """NotFound for one that is unknown or another visit's."""
-    pending = ask.visit.later.find(ask.visit.name, ask.argument("id"))
+    pending = ask.visit.later.find_act(ask.visit.name, ask.argument("id"))
     if pending is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")
     return pending

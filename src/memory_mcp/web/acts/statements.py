@@ -1,19 +1,20 @@
-"""Acts on statements and topics: pin, retract, correct and label."""
+"""The acts on statements, topics and nodes: pin, retract, correct, label and refine."""
 
 from memory_mcp.model.ids import hash_parts
 from memory_mcp.requests.correct import PERSON, Correct, Retract
 from memory_mcp.requests.one_topic import LabelTopic
 from memory_mcp.requests.pins import Pin
-from memory_mcp.web.asking import Ask, Done
+from memory_mcp.requests.refine import MAX_BULLETS, RefineSummary, Statement
+from memory_mcp.web.asking import ActResult, PageRequest
 
 
-async def pin_item(ask: Ask) -> Done:
+async def pin_item(ask: PageRequest) -> ActResult:
     """Pin or unpin a node, quotation or topic."""
-    done = await ask.memory.write(Pin(ask.argument("id"), ask.argument("on") != "no", ask.by))
-    return Done("Pinned: it counts for more." if done["pinned"] else "Unpinned.", ask.back, {"pinned": done["pinned"]})
+    done = await ask.memory.write(Pin(ask.argument("id"), ask.argument("on") != "no", ask.author))
+    return ActResult("Pinned: it counts for more." if done["pinned"] else "Unpinned.", ask.back, {"pinned": done["pinned"]})
 
 
-async def correct_statement(ask: Ask) -> Done:
+async def correct_statement(ask: PageRequest) -> ActResult:
     """Replace a quotation, which stays readable.
 
     A form that is sent again with the same key and words corrects once.
@@ -33,16 +34,33 @@ async def correct_statement(ask: Ask) -> Done:
     )
     done = await ask.memory.write(request)
     note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."
-    return Done(note, f"grip/{done['grip_id']}")
+    return ActResult(note, f"grip/{done['grip_id']}")
 
 
-async def retract_statement(ask: Ask) -> Done:
+async def retract_statement(ask: PageRequest) -> ActResult:
     """Mark a quotation as no longer true."""
     await ask.memory.write(Retract(ask.argument("grip_id"), ask.argument("reason"), PERSON, ask.visit.is_person))
-    return Done("Marked as no longer true; it stays readable.", ask.back)
+    return ActResult("Marked as no longer true; it stays readable.", ask.back)
 
 
-async def label_topic(ask: Ask) -> Done:
+async def label_topic(ask: PageRequest) -> ActResult:
     """Give a topic a label; an empty one restores its own words."""
-    done = await ask.memory.write(LabelTopic(ask.argument("topic_id"), ask.argument("label"), **ask.scope_arguments, by=ask.by))
-    return Done(f"The topic is called {done['label']} now.", ask.back)
+    request = LabelTopic(ask.argument("topic_id"), ask.argument("label"), **ask.scope_arguments, by=ask.author)
+    done = await ask.memory.write(request)
+    return ActResult(f"The topic is called {done['label']} now.", ask.back)
+
+
+async def refine_node(ask: PageRequest) -> ActResult:
+    """Replace a node's title and statements by those of the form.
+
+    The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.
+    A statement without text is left out. Raises what the request raises, as for a grip that proves nothing there.
+    """
+    rows = [
+        (ask.argument(f"text.{n}"), ask.argument(f"grips.{n}").split(), ask.argument(f"kind.{n}")) for n in range(MAX_BULLETS)
+    ]
+    statements = [Statement(text, grips, kind) for text, grips, kind in rows if text]
+    request = RefineSummary(ask.argument("node_id"), ask.argument("title"), statements, **ask.scope_arguments, by=ask.author)
+    done = await ask.memory.write(request)
+    note = " ".join(["The node has your words now.", *done.get("notices", ())])
+    return ActResult(note, f"tree/{done['node_id']}")

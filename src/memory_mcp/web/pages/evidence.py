@@ -1,4 +1,4 @@
-"""A citation in its conversation, a session from a place on, and one event with its whole text in parts."""
+"""A citation in its conversation, a session, one event in parts, and what a page shows as a file."""
 
 import re
 from typing import Any
@@ -10,8 +10,10 @@ from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, TOKENS, Detail
-from memory_mcp.web.asking import Ask
+from memory_mcp.requests.shown import ExportShown
+from memory_mcp.web.asking import PageRequest
 from memory_mcp.web.pages import talk
+from memory_mcp.web.visits import HEADERS
 
 #: Events of a page of a session, and characters of each text there.
 _EVENTS, _WIDTH = 50, 700
@@ -19,15 +21,16 @@ _EVENTS, _WIDTH = 50, 700
 _LEAD = 400
 #: Neighbours of a citation, and how many more one asks for.
 _AROUND, _MORE = AROUND.default, 10
+_TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker", "cursor", "start", "end", "project")
 
 
-async def show_grip(ask: Ask) -> Response:
+async def show_grip(ask: PageRequest) -> Response:
     """Show a citation's words and the events around them.
 
     `before` and `after` of the address say how many events, 3 if absent, at most 50.
     """
-    grip_id = ask.path("grip_id")
-    n_before, n_after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
+    grip_id = ask.path_argument("grip_id")
+    n_before, n_after = (min(ask.int_argument(side, _AROUND), AROUND.most) for side in ("before", "after"))
     response = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
     cited = response["grip"]
     window: dict[str, Any] = {"event_id": cited["event_id_start"], "before": n_before, "after": n_after}
@@ -49,10 +52,10 @@ async def show_grip(ask: Ask) -> Response:
         "before": n_before,
         "after": n_after,
     }
-    return ask.page("grip.html", **values)
+    return ask.render_template("grip.html", **values)
 
 
-async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
+async def _at_its_words(ask: PageRequest, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
     """Read the event again where its cited words are beyond 1200 characters.
 
     Far beyond, with its text cut around them from a word's beginning; `offset` says where.
@@ -73,13 +76,13 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
     return {**cut, "offset": start + spare, "text": cut["text"][spare:], "quotes": quotes}
 
 
-async def show_session(ask: Ask) -> Response:
+async def show_session(ask: PageRequest) -> Response:
     """Show 50 events of a session.
 
     From its beginning, after a cursor, or before (`to`) or from (`from`) one of its events, whose session it then is. Raises
     NotFound where no event of the session is stored.
     """
-    session_id = ask.path("session_id")
+    session_id = ask.path_argument("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
     start, end = ask.argument("from"), ask.argument("to")
     if start or end:
@@ -108,14 +111,14 @@ async def show_session(ask: Ask) -> Response:
         "projects": sorted({event.get("project", "") for event in events} - {""}),
         "agents": sorted({event.get("agent", "") for event in events} - {""}),
     }
-    return ask.page("part_talk.html" if ask.part else "session.html", **values)
+    return ask.render_template("part_talk.html" if ask.part else "session.html", **values)
 
 
-async def show_event(ask: Ask) -> Response:
+async def show_event(ask: PageRequest) -> Response:
     """Show 20,000 characters of one event's text from `offset`."""
-    offset = ask.number("offset", 0)
+    offset = ask.int_argument("offset", 0)
     request = GetEvents(
-        event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most
+        event_id=ask.path_argument("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most
     )
     [event_values] = (await ask.memory.ask(request))["events"]
     values = {
@@ -124,4 +127,16 @@ async def show_event(ask: Ask) -> Response:
         "previous": max(offset - talk.PART, 0),
         "part_size": talk.PART,
     }
-    return ask.render("event", **values)
+    return ask.render_page("event", **values)
+
+
+async def download_shown(ask: PageRequest) -> Response:
+    """Return what another page shows as a file to download."""
+    arguments: dict[str, Any] = {name: ask.argument(name) for name in _TEXTS}
+    scope = "" if arguments["project"] else "all"
+    arguments |= {side: ask.int_argument(side, AROUND.default) for side in ("before", "after")}
+    limit, query = ask.int_argument("limit", 0), ask.argument("q")
+    request = ExportShown(form=ask.argument("form"), query=query, limit=limit, scope=scope, **arguments)
+    file = await ask.memory.ask(request)
+    headers = {**HEADERS, "content-disposition": f'attachment; filename="{file["name"]}"'}
+    return Response(file["text"].encode("utf-8", "replace"), 200, headers, file["media_type"])

@@ -9,7 +9,7 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, choice
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.requests.search import SearchRequest
-from memory_mcp.web.asking import Ask
+from memory_mcp.web.asking import PageRequest
 
 #: Filters that the form shows, and arguments that only links carry: what `why_not` may say that a search lacks.
 FILTERS = ("since", "until", "project", "role", "agent")
@@ -27,7 +27,7 @@ _RESULTS, _LOOKED_THROUGH = 10, 50
 class Question:
     """The query and every argument of the URL; "" if absent."""
 
-    ask: Ask
+    ask: PageRequest
     query: str
     given: Mapping[str, str]
     cursor: str
@@ -37,7 +37,7 @@ class Question:
 
         Of all projects where none is given; without a `limit` 10 results, or 50 where a kind is picked out of them.
         """
-        numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
+        numbers = {name: self.ask.int_argument(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
         arguments = self.given
         filters: dict[str, Any] = {name: arguments[name] for name in (*FILTERS, *_WORDS)}
@@ -85,7 +85,7 @@ class Question:
         return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
-def parse_question(ask: Ask) -> Question:
+def parse_question(ask: PageRequest) -> Question:
     """Return the question of an address.
 
     Raises InvalidQuery for an unknown kind of statement. Scope all drops the project.

@@ -10,7 +10,7 @@ from memory_mcp.requests.plain import NOT_HERE, unknown_line
 from memory_mcp.requests.projects import ListAgents, ListProjects
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import pictures
-from memory_mcp.web.asking import Ask, status_of
+from memory_mcp.web.asking import PageRequest, status_of
 from memory_mcp.web.cards import by_conversation, cards_of
 from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question, parse_question
 from memory_mcp.web.rendering import count
@@ -31,7 +31,7 @@ _SURE = {
 _NOTHING = "Nothing here fits the question."
 
 
-async def show_search(ask: Ask) -> Response:
+async def show_search(ask: PageRequest) -> Response:
     """Show the form with results, or the part `how` or `why`.
 
     A search that fails shows its error in the page, with the error's status; without a query there is only the form.
@@ -48,21 +48,21 @@ async def show_search(ask: Ask) -> Response:
         values["error"], code = error, status_of(error)
         values["told"] = "The search failed."
     if ask.part:
-        return ask.page("part_quick.html" if ask.part == _QUICK else "part_results.html", code, **values)
+        return ask.render_template("part_quick.html" if ask.part == _QUICK else "part_results.html", code, **values)
     projects = (await ask.memory.ask(ListProjects(_PROJECTS)))["projects"]
     agents = (await ask.memory.ask(ListAgents()))["agents"]
-    return ask.page(
+    return ask.render_template(
         "search.html",
         code,
         **values,
-        projects=_with(question.given["project"], [entry["project"] for entry in projects]),
-        agents=_with(question.given["agent"], [entry["agent"] for entry in agents]),
+        projects=_with_chosen(question.given["project"], [entry["project"] for entry in projects]),
+        agents=_with_chosen(question.given["agent"], [entry["agent"] for entry in agents]),
         others={name: question.given[name] for name in OTHERS if question.given[name]},
         narrowed=any(question.given[name] for name in (*FILTERS, KIND)),
     )
 
 
-async def _find_results(ask: Ask, question: Question) -> dict[str, Any]:
+async def _find_results(ask: PageRequest, question: Question) -> dict[str, Any]:
     """Where the search fails with `why_not`, it is made without, and the error is `refused`, else None."""
     if not question.query:
         return {"told": ""}
@@ -98,11 +98,11 @@ async def _find_results(ask: Ask, question: Question) -> dict[str, Any]:
     }
 
 
-def _with(chosen: str, names: list[str]) -> list[str]:
+def _with_chosen(chosen: str, names: list[str]) -> list[str]:
     return list(dict.fromkeys([*([chosen] if chosen else []), *(name for name in names if name != NO_NAME)]))
 
 
-async def _how(ask: Ask, question: Question) -> Response:
+async def _how(ask: PageRequest, question: Question) -> Response:
     why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
     tried, skipped = why.get("tried", []), why.get("skipped", [])
     values = {
@@ -112,10 +112,10 @@ async def _how(ask: Ask, question: Question) -> Response:
         "layers_picture": pictures.draw_layers(tried, skipped),
         "bounds_picture": pictures.draw_bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
     }
-    return ask.render("how", question=question, **values)
+    return ask.render_page("how", question=question, **values)
 
 
-async def _why(ask: Ask, question: Question) -> Response:
+async def _why(ask: PageRequest, question: Question) -> Response:
     name = ask.argument("of")
     response = await ask.memory.ask(question.request(Detail.FULL))
     result: dict[str, Any] = next(
@@ -123,7 +123,7 @@ async def _why(ask: Ask, question: Question) -> Response:
     )
     parts = result.get("score_parts", {})
     numbers = [(name.replace("_", " "), value) for name, value in parts.items()]
-    return ask.render("why", question=question, one=result, numbers=numbers, picture=pictures.draw_reasons(parts))
+    return ask.render_page("why", question=question, one=result, numbers=numbers, picture=pictures.draw_reasons(parts))
 
 
 _PARTS = {"how": _how, "why": _why}

@@ -11,7 +11,7 @@ from memory_mcp.requests.indexes import GetTopicGraphStatus
 from memory_mcp.requests.one_topic import GetTopic, TopicNodes
 from memory_mcp.requests.topic_map import GetTopicMap
 from memory_mcp.web import charts, topic_drawing
-from memory_mcp.web.asking import Ask
+from memory_mcp.web.asking import PageRequest
 
 #: Topics of a page, and segments of a topic's.
 _TOPICS, _SEGMENTS = 60, 50
@@ -20,28 +20,28 @@ _LEAST, _WEEKS = 26, 60
 _WEEK = dt.timedelta(weeks=1)
 
 
-async def show_topics(ask: Ask) -> Response:
+async def show_topics(ask: PageRequest) -> Response:
     """Show the map and 60 topics from the cursor on."""
     try:
         topic_map = await ask.memory.ask(GetTopicMap(_TOPICS, ask.argument("cursor"), **ask.scope_arguments))
     except LayerUnavailable:
-        return ask.render("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
+        return ask.render_page("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
     areas = {name: area for area in topic_map.get("areas", ()) for name in area["topics"]}
     sparks = {entry["topic_id"]: charts.draw_sparkline(entry["weeks"], _by_week(entry["weeks"])) for entry in topic_map["topics"]}
     drawing = topic_drawing.topic_map(topic_map, lambda name: ask.link(f"topics/{name}", project=ask.argument("project")))
-    return ask.render("topics", found=topic_map, areas=areas, sparks=sparks, drawing=drawing)
+    return ask.render_page("topics", found=topic_map, areas=areas, sparks=sparks, drawing=drawing)
 
 
-async def show_topic(ask: Ask) -> Response:
+async def show_topic(ask: PageRequest) -> Response:
     """Show one topic, its segments, relations and mentions over time."""
     scope = ask.scope_arguments
-    response = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
+    response = await ask.memory.ask(GetTopic(ask.path_argument("topic_id"), **scope))
     page = await ask.memory.ask(TopicNodes(response["topic"]["topic_id"], _SEGMENTS, ask.argument("cursor"), **scope))
     nodes = sorted(page["nodes"], key=lambda segment: (segment["when"], segment["node_id"]), reverse=True)
     chart = charts.draw_columns(
         _over_time(ask, response.get("by_week", ()), response["topic"].get("weeks", ())), "Mentions over time"
     )
-    return ask.page("topic.html", found=response, page=page, nodes=nodes, chart=chart)
+    return ask.render_template("topic.html", found=response, page=page, nodes=nodes, chart=chart)
 
 
 def _by_week(weeks: Sequence[int]) -> str:
@@ -52,7 +52,7 @@ def _by_week(weeks: Sequence[int]) -> str:
     return f"{sum(weeks)} mentions in {len(weeks)} weeks, the last {last}"
 
 
-def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
+def _over_time(ask: PageRequest, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
     counts = {dt.date.fromisoformat(entry["week"]): int(entry["mentions"]) for entry in by_week}
     if not counts:
         return []
@@ -65,7 +65,7 @@ def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[
     return [_column(ask, charts.week_of(day), counts.get(day, 0), _month_label(day, index)) for index, day in enumerate(days)]
 
 
-def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
+def _by_month(ask: PageRequest, counts: Mapping[dt.date, int]) -> list[charts.Column]:
     """A week counts for the month of its Monday."""
     months = dict[int, int]()
     for day, count in counts.items():
@@ -82,7 +82,7 @@ def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
     ]
 
 
-def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
+def _column(ask: PageRequest, period: tuple[str, str], count: int, label: str) -> charts.Column:
     node, name = period
     href = ask.link(f"tree/{node}", project=ask.argument("project")) if count else ""
     return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)

@@ -1,4 +1,4 @@
-"""The time tree: a node with its statements, its children or its conversation, and the way up; it unfolds in place."""
+"""The time tree: a node that unfolds in place, with its children or conversation, and the form of its text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,8 @@ from starlette.responses import Response
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.limits import TOKENS, Detail
 from memory_mcp.requests.nodes import GetNode
-from memory_mcp.web.asking import Ask
+from memory_mcp.requests.refine_show import RefineShow
+from memory_mcp.web.asking import PageRequest
 from memory_mcp.web.pages import talk
 
 #: Children of a page, and events.
@@ -17,19 +18,21 @@ _CHILDREN, _EVENTS = 60, 60
 _NEWEST_FIRST = ("root", "year", "month", "week")
 #: Statements that are shown where a period is unfolded in place: those of a kind, or else so many others.
 _FEW, _FEW_OTHERS = 4, 2
+#: Most tokens of the events that are shown.
+_TOKENS = 6000
 
 
-async def show_root(ask: Ask) -> Response:
+async def show_root(ask: PageRequest) -> Response:
     """Show the root of the tree with its years."""
     return await _show_node(ask, "")
 
 
-async def show_node(ask: Ask) -> Response:
+async def show_node(ask: PageRequest) -> Response:
     """Show a node, or what a script unfolds of it."""
-    return await _show_node(ask, ask.path("node_id"))
+    return await _show_node(ask, ask.path_argument("node_id"))
 
 
-async def _show_node(ask: Ask, node_id: str) -> Response:
+async def _show_node(ask: PageRequest, node_id: str) -> Response:
     """A script gets with a cursor more children (with `of` talk more conversation), else the node with its statements.
 
     All of a segment; of a period the first 4 with a kind, else the first 2.
@@ -37,7 +40,7 @@ async def _show_node(ask: Ask, node_id: str) -> Response:
     cursor = ask.argument("cursor")
     if cursor and ask.argument("of") == "talk":
         node = {"node_id": node_id}
-        return ask.render("talk", node=node, **await _talk(ask, node, cursor))
+        return ask.render_page("talk", node=node, **await _talk(ask, node, cursor))
     response = await ask.memory.ask(GetNode(node_id, limit=_CHILDREN, cursor=cursor, detail=Detail.FULL, **ask.scope_arguments))
     if response["node"]["level"] in _NEWEST_FIRST and "children" in response:
         response["children"] = response["children"][::-1]
@@ -45,14 +48,14 @@ async def _show_node(ask: Ask, node_id: str) -> Response:
     if response["node"]["level"] == "segment":
         values |= await _talk(ask, response["node"])
     if not ask.part:
-        return ask.page("tree.html", **values)
+        return ask.render_template("tree.html", **values)
     bullets = response["node"].get("bullets", [])
     if response["node"]["level"] != "segment":
         bullets = [entry for entry in bullets if entry.get("kind")][:_FEW] or bullets[:_FEW_OTHERS]
-    return ask.page("part_children.html" if cursor else "part_node.html", **values, statements=bullets)
+    return ask.render_template("part_children.html" if cursor else "part_node.html", **values, statements=bullets)
 
 
-async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
+async def _talk(ask: PageRequest, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     response = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scope_arguments))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
@@ -64,3 +67,12 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
         "first": events[0]["event_id"] if events else "",
         "last": events[-1]["event_id"] if events else "",
     }
+
+
+async def show_refine(ask: PageRequest) -> Response:
+    """Show the form of a node's text, with events to cite."""
+    node = await ask.memory.ask(RefineShow(ask.path_argument("node_id"), _TOKENS, **ask.scope_arguments))
+    fields = {"node_id": node["node_id"], "title": node["title"]}
+    for n, bullet in enumerate(node.get("bullets", ())):
+        fields |= {f"text.{n}": bullet["text"], f"grips.{n}": " ".join(bullet["grip_ids"]), f"kind.{n}": bullet.get("kind", "")}
+    return ask.render_template("refine.html", found=node, given=fields)
