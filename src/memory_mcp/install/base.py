@@ -64,19 +64,12 @@ class Environment:
         return self.make_path(self.cwd, *parts)
 
     def find_folder(self, variable: str, *otherwise: str) -> PurePath:
-        """Return the folder that an environment variable names.
-
-        Where it is no absolute path, `otherwise` below the home.
-        """
+        """Return the folder that a variable names, else `otherwise` at home."""
         value = self.environ.get(variable, "")
         return self.make_path(value) if value and self.make_path(value).is_absolute() else self.at_home(*otherwise)
 
     def app_folder(self, name: str) -> PurePath:
-        """Return the configuration folder of a desktop program called `name`.
-
-        On Windows below APPDATA, on macOS below ~/Library/Application Support, elsewhere below XDG_CONFIG_HOME or
-        ~/.config.
-        """
+        """Return the configuration folder of a desktop program called `name`."""
         if self.platform == "win32":
             return self.find_folder("APPDATA", "AppData", "Roaming") / name
         if self.platform == "darwin":
@@ -123,10 +116,7 @@ class AddItem:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFile:
-    """A whole file of ours.
-
-    One of that name which is not ours is left alone.
-    """
+    """A whole file of ours; another of that name is left alone."""
 
     path: PurePath
     text: str
@@ -182,24 +172,19 @@ class Client(ABC):
     def list_configs(self, environment: Environment, level: Level) -> Sequence[PurePath]:
         """Return the files that may hold the client's servers, best first.
 
-        Empty: it has no configuration at this level. `config` takes the first that exists, else the first.
+        Empty: it has no configuration at this level.
         """
 
     def server_keys(self, environment: Environment) -> Sequence[tuple[str, ...]]:
-        """Return the key paths of servers that this folder sees.
+        """Return the key paths of the user's servers that this folder sees.
 
-        Of the user's configuration, `self.keys` first. An install writes below `self.keys`; status and uninstall look below all
-        of them.
+        An install writes below the first, `self.keys`; status and uninstall look below all.
         """
         del environment
         return [self.keys]
 
     def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration.
-
-        Many clients override this. Address (url) and headers if the server has a `url`, else command, args and env, as `local`
-        writes them.
-        """
+        """Return the entry of a server in its configuration."""
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
@@ -221,8 +206,7 @@ class Client(ABC):
     def list_edits(self, order: Order) -> list[Edit]:
         """Return all edits of an order, the server's entry first.
 
-        Then those of `hooks` unless the order leaves hooks out. No configuration file is read or written. Raises InstallRefused
-        for an address where the client takes none, and for a level without a configuration.
+        Raises InstallRefused for an address if the client takes none, and for a level without a configuration.
         """
         if order.server.url and not self.takes_addresses:
             raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
@@ -231,9 +215,9 @@ class Client(ABC):
         return [server, *(self.list_hook_edits(order) if order.hooks else ())]
 
     def choose_config(self, environment: Environment, level: Level) -> PurePath:
-        """Return the first existing file of `configs`, else the first.
+        """Return the first existing file of `list_configs`, else the first.
 
-        Raises InstallRefused where there is none at this level.
+        Raises InstallRefused if there is none at this level.
         """
         files = self.list_configs(environment, level)
         if not files:
@@ -241,7 +225,7 @@ class Client(ABC):
         return next((file for file in files if Path(file).exists()), files[0])
 
     def hook_items(self, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
-        """Return one edit per event that adds our hook, in the format of Claude Code that others share."""
+        """Return one edit per event that adds our hook."""
         line = shell_line(hook_words(self.hook_client, order.data_dir, order.config), order.environment.platform)
         patience = _PATIENCE_MS if self.hook_client == "gemini" else _PATIENCE_S
         item = {"hooks": [{"type": "command", "command": line, "timeout": patience}]}

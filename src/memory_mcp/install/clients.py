@@ -35,9 +35,9 @@ _PLUGIN_COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 
 
 class ClaudeCode(Client):
-    """Anthropic's command line client: servers in ~/.claude.json or .mcp.json, hooks in settings.json.
+    """Anthropic's command line client.
 
-    A plugin brings both; settings of the user, the project and this machine switch it on and off.
+    A plugin brings server and hooks; settings of the user, the project and this machine switch it on and off.
     """
 
     name = "claude-code"
@@ -101,7 +101,7 @@ class ClaudeDesktop(Client):
 
 
 class Codex(Client):
-    """OpenAI's command line client: tables [mcp_servers.NAME] in config.toml, hooks in hooks.json.
+    """OpenAI's command line client.
 
     A project's own files count if the user trusts the project, and hooks run once the user has looked at them.
     """
@@ -170,7 +170,7 @@ def _snake(event: str) -> str:
 
 
 class Cursor(Client):
-    """The editor and its command line client, which reads the same mcp.json."""
+    """The editor and its command line client."""
 
     name = "cursor"
     title = "Cursor"
@@ -189,7 +189,7 @@ _VSCODE_EDITIONS = ("Code", "Code - Insiders", "VSCodium")
 
 
 class VSCode(Client):
-    """Microsoft's editor, for Copilot's agent mode; in its user folder the default profile."""
+    """Microsoft's editor, for Copilot's agent mode."""
 
     name = "vscode"
     title = "VS Code"
@@ -211,7 +211,7 @@ class VSCode(Client):
 
 
 class Gemini(Client):
-    """Google's command line client: servers and hooks in settings.json, which may have comments."""
+    """Google's command line client."""
 
     name = "gemini"
     title = "Gemini CLI"
@@ -242,7 +242,7 @@ _OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
 
 
 class OpenCode(Client):
-    """The open command line client, whose plugin records what is said and done."""
+    """The open command line client, whose plugin records sessions."""
 
     name = "opencode"
     title = "opencode"
@@ -281,7 +281,7 @@ _COPILOT_TOOLS = ["*"]
 
 
 class Copilot(Client):
-    """GitHub's command line client; Claude Code reads its project file .mcp.json, too."""
+    """GitHub's command line client."""
 
     name = "copilot"
     title = "Copilot CLI"

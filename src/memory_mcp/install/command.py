@@ -38,8 +38,7 @@ class Server:
 def executable() -> tuple[str, list[str]]:
     """Return a program that starts this command, and its first arguments.
 
-    The path is absolute. Taken is the first file called memory-mcp of: the running command, one beside the Python interpreter,
-    one on the PATH (no arguments). Else the interpreter with -m memory_mcp.
+    The running command, else one next to the interpreter, else one on PATH, else the interpreter with -m memory_mcp.
     """
     for program in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
         if program.name.startswith("memory-mcp") and program.is_file():
@@ -62,10 +61,7 @@ def claude_line(data_dir: Path | None) -> str:
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
-    """Return the hook command as a program and its arguments.
-
-    Paths that are not None are options in it, made absolute.
-    """
+    """Return the hook command as a program and its arguments."""
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
@@ -88,8 +84,7 @@ def shell_line(words: list[str], platform: str) -> str:
 def starts_us(entry: object) -> bool:
     """Whether a server's entry in any client's configuration starts this program.
 
-    The command must be memory-mcp or memory_mcp, or the name must come behind -m or in a line with --from; with
-    arguments, one must be `serve`. False for entries with an address and for anything that is not a dictionary.
+    Another program's package has the name too: as an argument it counts only after -m or with --from.
     """
     words = _entry_words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
@@ -100,7 +95,6 @@ def starts_us(entry: object) -> bool:
 
 
 def _entry_words(entry: object) -> list[str]:
-    """Return an entry's command and arguments, in any client's format."""
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
@@ -112,9 +106,7 @@ def _entry_words(entry: object) -> list[str]:
 def merge_entry(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return `entry` merged into an `existing` one of ours.
 
-    Keys, environment variables and arguments after `serve` that its user added are kept; where both have a key,
-    the value of `entry` is taken. An `entry` that does not start this program, as one with an address, is
-    returned as it is.
+    What its user added is kept: keys, environment variables and arguments after `serve`.
     """
     if not starts_us(entry):
         return entry
@@ -133,11 +125,7 @@ def merge_entry(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, An
 
 
 def _merge_arguments(existing: list[str], ours: list[str]) -> list[str]:
-    """Return the arguments of a merged entry.
-
-    Ours before `serve`, then all that follows the program in `existing`. Where `existing` has no `serve` behind the program:
-    ours. Some word of `existing` must be this program.
-    """
+    """Ours before `serve`, then all that follows the program in `existing`."""
     starter = next(i for i, word in enumerate(existing) if _OURS.search(word))
     old_arguments = existing[starter + 1 :]
     return ours[: ours.index("serve")] + old_arguments if "serve" in old_arguments else ours

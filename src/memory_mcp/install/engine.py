@@ -63,10 +63,7 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """Return a unified diff with one line of context.
-
-        More lines may hold secrets of others; empty if unchanged.
-        """
+        """Return a diff with one line of context: more may hold secrets."""
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
@@ -75,9 +72,8 @@ class Change:
 def plan(client: Client, order: Order, state: State) -> list[Change]:
     """Return what installing would change, one change per file.
 
-    Also for files that stay; nothing is written. What a plugin or the user's own hooks do already is left out. An order that
-    names no data directory or settings file takes those of the client's present entry of ours. Raises InstallRefused where an
-    edit cannot be made; its hint says what to do by hand.
+    An order that names no data directory or settings file takes those of our present entry. Raises InstallRefused if an edit
+    cannot be made; its hint says what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _keep_paths(client, order)
@@ -89,11 +85,7 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
 
 
 def _keep_paths(client: Client, order: Order) -> Order:
-    """Return the order with the paths of our existing entry.
-
-    Installing again thereby keeps the memory that a client uses. The order is unchanged for a server with an
-    address, and where the file cannot be read: the edit that fails for the same reason reports it.
-    """
+    """Installing again keeps the memory that a client uses."""
     path = Path(client.choose_config(order.environment, order.level))
     try:
         entry = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
@@ -108,9 +100,7 @@ def _keep_paths(client: Client, order: Order) -> Order:
 def install(client: Client, order: Order, state: State) -> list[Change]:
     """Plan and write a client's edits under the state's lock.
 
-    One change per file is returned. Files that stay as they are have one too. Raises InstallRefused when one edit cannot be
-    made, before anything of this client is written, or when a write fails: what was written before it then stays. Passes on
-    filelock.Timeout.
+    Raises InstallRefused if one edit cannot be made, before anything is written, or if a write fails.
     """
     return carry_out(client, state, partial(plan, client, order, state), _write_change)
 
@@ -118,11 +108,10 @@ def install(client: Client, order: Order, state: State) -> list[Change]:
 def carry_out(
     client: Client, state: State, plan: Callable[[], list[Change]], write: Callable[[Change, State], None]
 ) -> list[Change]:
-    """Plan changes and write them under the state's lock.
+    """Plan changes and write them; return the last plan.
 
-    Returns those of the last plan. When another program wrote one of the files meanwhile, all is planned again: three plans at
-    most. Raises InstallRefused where a file cannot be planned or written, another program keeps writing it, or the records are
-    unreadable, and filelock.Timeout where another process held the lock for 60 seconds.
+    Under the state's lock. If another program wrote a file meanwhile, all is planned again, three times at most. Raises
+    InstallRefused, and filelock.Timeout after 60 seconds.
     """
     with state.hold_lock():
         for _ in range(_TRIES):
@@ -137,11 +126,6 @@ def carry_out(
 
 
 def _plan_change(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
-    """Return the change of one file by all its edits.
-
-    Raises InstallRefused when the file cannot be read or written, or one edit cannot be made; its hint says what
-    to put in by hand.
-    """
     content = files.read(path)
     old_record, now = state.records.get(str(path)), digest(content.data)
     if old_record is None or now == old_record.before != old_record.after:
@@ -173,11 +157,6 @@ def _plan_change(client: Client, order: Order, path: Path, edits: Iterable[Edit]
 
 
 def _apply_edit(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
-    """Return the file's bytes after one edit, None for no file.
-
-    The edit is noted in the change's record. Raises InstallRefused for an entry or file of that name which is not ours, Broken
-    where the text cannot be edited.
-    """
     if isinstance(edit, PlaceFile):
         done = Done(client.name, order.level, "file")
         old_edit = _find_edit(change.record, done)
@@ -196,11 +175,6 @@ def _apply_edit(client: Client, order: Order, edit: Edit, change: Change) -> byt
 
 
 def _set_key(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
-    """Return a text with one entry set, noted in the record.
-
-    An entry that starts this program is merged by `brought_up`. A server of ours under another name is left alone
-    and noted for the user. Raises InstallRefused for an entry that is not ours.
-    """
     is_json = edit.format is Format.JSON
     value_at = splice.value_at if is_json else toml.value_at
     existing = value_at(text, edit.keys)
@@ -233,11 +207,7 @@ def _set_key(client: Client, order: Order, edit: SetKey, text: str, change: Chan
 
 
 def _add_item(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
-    """Return a text with one more array item, recorded.
-
-    Our earlier item, known by the record, is replaced. The text is unchanged where the item is there, or, with a
-    note for the user, where another one there runs our hook already.
-    """
+    """Our earlier item, known by the record, is replaced."""
     existing = splice.value_at(text, edit.keys)
     done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
     old_edit = _find_edit(change.record, done)
@@ -256,16 +226,11 @@ def _add_item(client: Client, order: Order, edit: AddItem, text: str, change: Ch
 
 
 def _find_edit(record: Record, done: Done) -> Done | None:
-    """Return the recorded edit of the same entry (`Done.same_place`)."""
     return next((edit for edit in record.edits if edit.same_place(done)), None)
 
 
 def _note_edit(record: Record, done: Done) -> None:
-    """Record an edit, in place of an earlier one.
-
-    What the earlier one replaced (`had`) and the larger number of containers made are kept; the same entry
-    recorded for another client stays with that client and gets the new value.
-    """
+    """Keep what the earlier edit replaced (`had`) and made."""
     old_edits = [edit for edit in record.edits if edit.same_place(done)]
     if old_edits:
         done = replace(done, had=old_edits[0].had, made=max(done.made, *(edit.made for edit in old_edits)))
@@ -280,11 +245,6 @@ def _note_edit(record: Record, done: Done) -> None:
 
 
 def _write_change(change: Change, state: State) -> None:
-    """Back up the first content, save the records, replace the file.
-
-    An unchanged file only has its record saved. Raises InstallRefused on an OSError, Changed when another program
-    wrote the file.
-    """
     path = change.path
     if change.record.edits or str(path) in state.records:
         state.records[str(path)] = change.record
@@ -303,10 +263,7 @@ def _write_change(change: Change, state: State) -> None:
 
 
 def by_hand(*edits: Edit) -> str:
-    """Return what to put in by hand for the first edit.
-
-    "" where all are whole files. It begins with "Mend the file and try again, or".
-    """
+    """Return what to put in by hand, "" for whole files."""
     import json
 
     steps = []

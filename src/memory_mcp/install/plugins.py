@@ -24,10 +24,7 @@ _PACKAGE = b"memory-mcp-tree"
 
 
 def read_states(settings: Sequence[PurePath], keys: Sequence[str], form: Format = Format.JSON) -> dict[str, tuple[bool, Path]]:
-    """Return whether each plugin is on, and which file says so.
-
-    Later files win. The object at `keys` holds true or false by plugin, or a table with `enabled`.
-    """
+    """Return whether each plugin is on, and which file says so."""
     states: dict[str, tuple[bool, Path]] = {}
     for path in map(Path, settings):
         for name, state in read_mapping(path, keys, form).items():
@@ -37,10 +34,9 @@ def read_states(settings: Sequence[PurePath], keys: Sequence[str], form: Format 
 
 
 def find_cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> list[Plugin]:
-    """Return our plugins among those that are on.
+    """Return our plugins among those that are on, from MARKETPLACE/PLUGIN/VERSION of `cache`.
 
-    From `cache`/MARKETPLACE/PLUGIN/VERSION. The plugin of this repository counts by its name alone where its folder cannot be
-    found.
+    The plugin of this repository counts by its name alone if its folder cannot be found.
     """
     plugins = []
     for name, (enabled, path) in states.items():
@@ -79,10 +75,7 @@ def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
 
 
 def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
-    """Return our bundles that a desktop client has unpacked and on.
-
-    `extensions` has a folder for each, `settings` a file of the same name with `isEnabled`.
-    """
+    """Return our bundles that a desktop client has unpacked and on."""
     plugins = []
     for folder in sorted(Path(extensions).glob("*/")):
         entry = read_mapping(folder / "manifest.json", ("server", "mcp_config"))
@@ -117,7 +110,6 @@ def _parts(folder: Path, declared: object, usual: str, key: str) -> Iterator[dic
 
 
 def _bytes(path: Path) -> bytes:
-    """Return a file's bytes; empty where it cannot be read."""
     try:
         return files.read(path).data or b""
     except InstallRefused:

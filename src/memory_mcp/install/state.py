@@ -37,10 +37,7 @@ class Done:
     made: int = 0
 
     def same_place(self, other: "Done") -> bool:
-        """Whether both have the same kind and keys.
-
-        For items of arrays also the same client; level and value do not count.
-        """
+        """Whether kind and keys are the same; for array items also the client."""
         return (self.kind, self.keys) == (other.kind, other.keys) and (self.kind != "item" or self.client == other.client)
 
 
@@ -72,10 +69,6 @@ class State:
             self._load()
 
     def _load(self) -> None:
-        """Read records and folders from the file.
-
-        Raises InstallRefused where it is unreadable or of another version.
-        """
         try:
             content = json.loads(foreign_files.read_file(self._file))
             if content["v"] != _VERSION:
@@ -92,9 +85,8 @@ class State:
     def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the state, its records read again.
 
-        Other processes may have written. Waits up to 60 seconds for the lock, then raises filelock.Timeout; raises
-        InstallRefused where the state cannot be read. On leaving without any record the lock file, empty backups and the folders
-        made for the state are removed.
+        Raises filelock.Timeout after 60 seconds, InstallRefused if the state cannot be read. Without a record the files
+        of the state are removed.
         """
         from filelock import FileLock
 
@@ -130,7 +122,7 @@ class State:
     def save(self) -> None:
         """Write all records that have edits and forget the others.
 
-        Remove the file when there are none. Raises OSError, or Changed when another process wrote the file in between.
+        Raises OSError, or Changed if another process wrote the file in between.
         """
         self.records = {path: record for path, record in self.records.items() if record.edits}
         if not self.records:
@@ -141,20 +133,14 @@ class State:
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def write_backup(self, path: Path, data: bytes) -> Path:
-        """Write a copy of a file's `data`; return its path.
-
-        An earlier copy is replaced. Raises OSError.
-        """
+        """Write a copy of a file's `data`; return its path."""
         copy = self.backup(path)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.replace(copy, foreign_files.read_file(copy) if copy.exists() else None, data)
         return copy
 
     def read_backup(self, path: Path, record: Record) -> bytes | None:
-        """Return the copy of a file's first content.
-
-        None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
-        """
+        """Return the copy of a file's first content, None without one."""
         copy = self.backup(path)
         data = foreign_files.read_file(copy) if copy.is_file() else None
         return data if data is not None and digest(data) == record.before else None

@@ -98,9 +98,9 @@ def is_here(client: Client, environment: Environment) -> bool:
 
 
 def statuses(environment: Environment, state: State | None = None) -> list[ClientStatus]:
-    """Return the status of every client, in the registry's order.
+    """Return the status of every client, in their order.
 
-    Without `state` the records are read from their usual environment. Raises InstallRefused where those cannot be read.
+    Raises InstallRefused if the records cannot be read.
     """
     records = state or State()
     return [_status(client, environment, records) for client in CLIENTS.values()]
@@ -113,11 +113,6 @@ def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus
 
 
 def _status(client: Client, environment: Environment, state: State) -> ClientStatus:
-    """Return the status of one client.
-
-    Files that cannot be read are named in it with the reason, and raise nothing. A level is among `hooks` only if at least one
-    of its hooks is on.
-    """
     servers: list[Configured] = []
     hooks: dict[str, tuple[int, int]] = {}
     unreadable: list[str] = []
@@ -156,7 +151,6 @@ def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Confi
 
 
 def _find_doubled(client: Client, environment: Environment, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
-    """Return what is started twice, in words; "" for nothing."""
     for plugin in client.find_plugins(environment):
         parts = [f"a server ({server.path})" for server in servers if plugin.servers]
         parts += [f"hooks ({level})" for level in hooks if plugin.events]
@@ -169,10 +163,6 @@ def _find_doubled(client: Client, environment: Environment, servers: Sequence[Co
 
 
 def _iter_servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
-    """Yield our servers at a key path of a file.
-
-    None where the file does not exist. Raises Broken or InstallRefused where it cannot be read.
-    """
     entries = _value(path, client.format, keys)
     record = state.records.get(str(path))
     ours = {tuple(edit.keys) for edit in record.edits} if record else set()
@@ -191,11 +181,6 @@ def _iter_servers(client: Client, level: Level, path: Path, keys: tuple[str, ...
 
 
 def _is_on(edit: Edit, client: Client) -> bool:
-    """Whether the edit for a hook or a plugin is made.
-
-    Raises Broken or InstallRefused where its file cannot be read. A plugin file counts if it is ours and of the form that
-    opencode 2 loads, an array if one of its items runs our hook.
-    """
     if isinstance(edit, PlaceFile):
         data = files.read(Path(edit.path)).data or b""
         return all(mark in data for mark in _MARKS)
@@ -205,10 +190,6 @@ def _is_on(edit: Edit, client: Client) -> bool:
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys of a file.
-
-    None without the file or the value. Raises Broken or InstallRefused.
-    """
     content = files.read(path)
     if content.data is None:
         return None

@@ -19,8 +19,7 @@ from memory_mcp.install.state import Done, Record, State, digest
 def plan(client: Client, environment: Environment, levels: Sequence[Level], state: State) -> list[Change]:
     """Return what uninstalling a client at these levels would change.
 
-    Nothing is written. First by the records; then, in files without one, entries and hooks that start this program. Raises
-    InstallRefused when a file cannot be changed.
+    First by the records; then, in files without one, entries and hooks that start this program.
     """
     changes = []
     for name, record in state.records.items():
@@ -38,21 +37,12 @@ def plan(client: Client, environment: Environment, levels: Sequence[Level], stat
 
 
 def uninstall(client: Client, environment: Environment, levels: Sequence[Level], state: State) -> list[Change]:
-    """Remove everything of ours for a client at these levels.
-
-    Under the state's lock. Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file
-    cannot be planned or written.
-    """
+    """Remove everything of ours for a client at these levels."""
     return carry_out(client, state, partial(plan, client, environment, levels, state), _write_change)
 
 
 def _plan_removal(path: Path, record: Record, mine: list[Done], state: State) -> Change:
-    """Return the change of a recorded file without the edits `mine`.
-
-    Its first bytes where only this program changed it, no other edit is left and the copy is there; else the
-    present content without our entries. Unchanged where the file is gone or is as it was at first. Raises
-    InstallRefused where it cannot be read or written.
-    """
+    """Restore the first bytes, or take out our entries if others changed the file."""
     content = files.read(path)
     new_record = replace(record, edits=[edit for edit in record.edits if edit not in mine])
     change = Change(content, content.data, new_record, undoing=True)
@@ -74,11 +64,7 @@ def _plan_removal(path: Path, record: Record, mine: list[Done], state: State) ->
 
 
 def _remove_edits(content: Content, record: Record, mine: Iterable[Done], needed_edits: Sequence[Done]) -> bytes | None:
-    """Return the file's bytes without some edits.
-
-    None where nothing is left of a file that install made. Edits that `needed_edits` still need stay, and so does a whole file
-    of ours, since its user changed it. Raises InstallRefused where the file cannot be read.
-    """
+    """Return None if nothing is left of a file that install made."""
     gone = [edit for edit in mine if not any(edit.same_place(other) for other in needed_edits)]
     if any(edit.kind == "file" for edit in gone):
         # Its user changed it: it stays.
@@ -102,10 +88,6 @@ def _remove_edits(content: Content, record: Record, mine: Iterable[Done], needed
 
 
 def _remove_edit(text: str, edit: Done) -> str:
-    """Return a text without an edit, what it replaced put back.
-
-    Unchanged where the entry is not ours any more. Raises Broken where the text cannot be read or changed.
-    """
     if edit.format == Format.TOML:
         entry = toml.value_at(text, edit.keys)
         if entry is None or not _still_ours(entry, edit):
@@ -134,7 +116,6 @@ def _match_item(item: Any) -> Callable[[Any], bool]:
 
 
 def _iter_recognised(client: Client, environment: Environment, level: Level) -> Iterable[Change]:
-    """Yield a change per file of a client, without our entries."""
     for file in client.list_configs(environment, level):
         lists = client.server_keys(environment) if level is Level.USER else [client.keys]
         yield _clean_file(Path(file), partial(_remove_servers, client.format, lists))
@@ -145,11 +126,6 @@ def _iter_recognised(client: Client, environment: Environment, level: Level) -> 
 
 
 def _clean_file(path: Path, clean: Callable[[str], str]) -> Change:
-    """Return the change of a file by `clean`; nothing is written.
-
-    The change is none where the file is missing or cannot be read. Raises InstallRefused where the text would
-    change and the file is read-only.
-    """
     change = Change(Content(path, None), None, Record(""), undoing=True)
     try:
         change.content = content = files.read(path)
@@ -182,11 +158,7 @@ def _remove_hooks(client: Client, lists: Iterable[tuple[str, ...]], text: str) -
 
 
 def _write_change(change: Change, state: State) -> None:
-    """Write or remove a file, then save or forget its record.
-
-    A copy is made first where no record names it. The folders made for a file of ours are removed if empty; the copy is deleted
-    once the first bytes are back. Raises InstallRefused on an OSError, Changed when another program wrote the file.
-    """
+    """The copy is deleted once the first bytes are back."""
     path, content = change.path, change.content
     try:
         if change.after != content.data and content.data is not None:

@@ -69,18 +69,12 @@ class Memory:
     project_names: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, request: Any) -> dict[str, Any]:
-        """Return the response of a reading request as JSON values.
-
-        Bound to no project. Cancelled with its caller. Raises what its handler raises.
-        """
+        """Return the response of a reading request as JSON values."""
         response, self.project_names = await self.host.read(partial(_respond, request))
         return response
 
     async def write(self, request: Any) -> dict[str, Any]:
-        """Return the response of a writing request as JSON values.
-
-        Bound to no project. It goes on to its end if its caller is cancelled. Raises what its handler raises.
-        """
+        """Return the response of a writing request, which cannot be cancelled."""
         response, self.project_names = await self.host.write(partial(_respond, request))
         return response
 
@@ -106,10 +100,7 @@ class PageRequest:
 
     @property
     def back(self) -> str:
-        """The page that the form was on, from its field `back`.
-
-        "" (the first page) where the form does not say, for paths of acts ("do/...") and for those with "..".
-        """
+        """The page that the form was on; "" for acts and ".."."""
         page = self.form.get("back", "")
         return page if page and not page.startswith("do/") and ".." not in page else ""
 
@@ -156,8 +147,7 @@ class PageRequest:
     def render_template(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, or a part of one, from a template.
 
-        The template gets notes, project, at (the path of the address), arguments (of the address) and `values`, which win over
-        these, and visit and link. A whole page takes the visit's notes, which are then gone; a part leaves them.
+        A whole page takes the visit's notes, which are then gone; a part leaves them.
         """
         notes = list[str]()
         if not self.part:

@@ -56,10 +56,7 @@ def _sentence(quote: str, terms: Set[str]) -> dict[str, Markup]:
 
 
 def by_conversation(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one card for each conversation.
-
-    In the order of its best result; its other results are `further` of that one.
-    """
+    """Return one card for each conversation, its other results as `further`."""
     conversations: dict[str, dict[str, Any]] = {}
     for card in cards:
         session = card.get("session", "")

@@ -75,7 +75,7 @@ def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Mar
 def shade_step(count: int, most: int) -> int:
     """Return a shade: 0 for no count, else 1 to `STEPS`.
 
-    By the square root of count / most, so that quiet days show.
+    By the square root, so that quiet days show.
     """
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
@@ -169,10 +169,7 @@ def draw_legend() -> Markup:
 
 
 def draw_columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
-    """Return an SVG of one titled column per item.
-
-    Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
-    """
+    """Return an SVG of one titled column per item."""
     pitch = 22
     most = max((item.count for item in items), default=0)
     below = 14 if any(item.label for item in items) else 0
@@ -221,10 +218,7 @@ def draw_stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapp
 
 
 def draw_sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
-    """Return an SVG with a small column for each count.
-
-    A count of 0 has no column, any other one of at least 2 units. `height` is in units of the drawing.
-    """
+    """Return an SVG with a small column for each count above 0."""
     pitch = 4
     most = max(counts, default=0)
     heights = {index: max(round(height * count / most, 1), 2.0) for index, count in enumerate(counts) if count}
@@ -239,10 +233,7 @@ def draw_sparkline(counts: Sequence[int], label: str, height: int = 22) -> Marku
 
 
 def draw_bar(count: int, most: int) -> Markup:
-    """Return an SVG bar filled to count / most.
-
-    At least 1 % for a count above 0; empty where `most` is 0. Hidden from screen readers: a number next to it says the same.
-    """
+    """Return an SVG bar filled to count / most."""
     share = max(round(100 * count / most, 1), 1.0) if count and most else 0.0
     filled = svg_element("rect", width=share, height=8, rx=2, class_="column")
     ground = svg_element("rect", width=100, height=8, rx=2, class_="heat-0")

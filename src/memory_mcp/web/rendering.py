@@ -55,9 +55,9 @@ def _finalize(value: Any) -> Any:
 
 
 def when(iso: str, seconds: bool = False) -> Markup:
-    """Return a moment as a time element, "Mon 05 Jan 2026, 09:30".
+    """Return a moment as a time element: "Mon 05 Jan 2026, 09:30".
 
-    In the zone that the text has; a text that is no ISO moment is returned escaped, without an element.
+    In the zone that the text has; a text that is not an ISO moment is escaped.
     """
     try:
         moment = dt.datetime.fromisoformat(str(iso))
@@ -68,10 +68,7 @@ def when(iso: str, seconds: bool = False) -> Markup:
 
 
 def period(node_id: str) -> str:
-    """Return what a node is called by its id: "January 2026".
-
-    The id itself for a segment and anything else.
-    """
+    """Return a node's name, such as "January 2026", else its id."""
     kind, _, date_part = node_id.removeprefix("toc:").partition(":")
     try:
         if kind == "month":
@@ -87,10 +84,7 @@ def period(node_id: str) -> str:
 
 
 def behind(iso: str) -> str:
-    """Return the ISO moment one second later.
-
-    So that a stretch that ends there includes it; "" for no ISO moment.
-    """
+    """Return the ISO moment one second later, to include an end."""
     try:
         return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
     except ValueError:
@@ -145,11 +139,7 @@ def duration(seconds: float) -> str:
 
 @cache
 def template_environment() -> Environment:
-    """Return the environment of the templates, made once.
-
-    Every value is escaped and made plain. Filters are functions of this module; globals are version, new_key (makes a random
-    key of a form) and kinds.
-    """
+    """Return the environment of the templates, made once."""
     templates = Environment(
         loader=PackageLoader("memory_mcp.web"),
         autoescape=True,
@@ -168,10 +158,7 @@ def template_environment() -> Environment:
 
 
 def page_address(visit: Visit, page: str, /, **query: object) -> str:
-    """Return the path of a page of a visit with its arguments.
-
-    Arguments "" and None are left out, 0 stays.
-    """
+    """Return the path of a page; arguments "" and None are left out."""
     arguments = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if arguments else ''}{arguments}"
 
@@ -200,7 +187,7 @@ def mark_terms(text: str, terms: Set[str]) -> Markup:
 
 
 def _iter_marked_spans(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
-    """Of a path or dotted name only the words in it that are terms by themselves, or all its words where none is."""
+    """Yield spans; of a path or dotted name only the words that are terms."""
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
         words = [(start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]
         yield from [span for span in words if not term_set(text[slice(*span)]).isdisjoint(terms)] or words

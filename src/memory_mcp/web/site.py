@@ -94,10 +94,7 @@ class _Site:
         return RedirectResponse(rendering.page_address(_visit(request), FIRST), 303, HEADERS)
 
     async def serve_static(self, request: Request) -> Response:
-        """Return a style sheet, script or picture of the package.
-
-        The version in the address only makes it new after an update.
-        """
+        """Return a style sheet, script or picture of the package."""
         name = PurePosixPath(request.path_params["name"])
         resource = files("memory_mcp.web").joinpath("static", name.name)
         if name.suffix not in _TYPES or not resource.is_file():
@@ -183,7 +180,7 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
-        """Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`)."""
+        """Answer, with errors as pages; `x-live` keeps the visit unused."""
         ask = PageRequest(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:
             self._visits.note_use()
@@ -204,11 +201,7 @@ def _visit(request: Request) -> Visit:
 
 
 async def _act_once(ask: PageRequest, act: Act) -> ActResult:
-    """A form without a key is always carried out.
-
-    Forms with keys are carried out one after the other; the last 100 results of a visit are kept. An act that raises is
-    not kept.
-    """
+    """Carry out a form with the same key and content once."""
     if not ask.form.get("key"):
         return await act(ask)
     content = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])

@@ -61,7 +61,7 @@ def topic_map(response: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
-    """A tenth of the sum of the strengths of relations between their topics; relations inside an area do not count."""
+    """Return a tenth of the relations' strengths between areas."""
     pulls: dict[tuple[int, int], float] = {}
     for relation in relations:
         first_area, second_area = sorted(area_of[topic] for topic in relation["topics"])

@@ -111,10 +111,7 @@ class WaitingActs:
         return pending if pending is not None and pending.owner == owner else None
 
     def start_wait(self, pending: Pending) -> None:
-        """Start the waiting time of an act that is shown.
-
-        A task then carries it out; needs the running event loop. Does nothing in any other stage. Sets `due`, by the clock.
-        """
+        """Start the waiting time of an act that is shown."""
         if pending.stage is not Stage.SHOWN:
             return
         pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
@@ -152,7 +149,7 @@ class WaitingActs:
 
 
 async def _await_outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Log other errors by their type alone: texts may repeat what was to be forgotten."""
+    """Log errors by their type alone: texts may repeat what was forgotten."""
     try:
         return await doing
     except MemoryMcpError as error:

@@ -94,10 +94,7 @@ class Visit:
 
 
 class Visits:
-    """Tickets that wait, and visits.
-
-    Used from the event loop's thread alone.
-    """
+    """Tickets that wait, and visits; used from the event loop's thread alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, later: WaitingActs | None = None) -> None:
         """`clock` gives seconds, `later` (None: a new one) has the acts of all visits."""
@@ -109,10 +106,7 @@ class Visits:
         self.last_used: float | None = None
 
     def issue_ticket(self, is_person: bool = False) -> str:
-        """Return the path with a new single-use ticket.
-
-        Of more than 32 tickets the oldest is dropped.
-        """
+        """Return the path with a new single-use ticket."""
         ticket = _make_secret()
         self._tickets[ticket] = (self._clock() + TICKET_SECONDS, is_person)
         while len(self._tickets) > _MOST:
@@ -141,10 +135,7 @@ class Visits:
         return visit
 
     def find_visit(self, path: str, cookies: Iterable[str]) -> Visit | None:
-        """Return the visit of a path and one of the cookies.
-
-        None for any other pair, and for a visit whose time is over, which is then dropped.
-        """
+        """Return the visit of a path and one of the cookies."""
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
         cookie_values = [cookie.encode("utf-8", "replace") for cookie in cookies]
         if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in cookie_values):

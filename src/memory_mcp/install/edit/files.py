@@ -55,10 +55,9 @@ SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 
 
 def read(path: Path) -> Content:
-    """Return the content of a file.
+    """Return the content of a file; data None for no file.
 
-    Its data is None where there is no file. Raises InstallRefused when it cannot be read, is a folder or another thing than a
-    file, or has more than 64 MiB.
+    Raises InstallRefused if it cannot be read, is another thing than a file, or has more than 64 MiB.
     """
     try:
         if path.exists() and not path.is_file():
@@ -71,10 +70,9 @@ def read(path: Path) -> Content:
 
 
 def writable(path: Path) -> None:
-    """Raise InstallRefused when the file or its folder is read-only.
+    """Raise InstallRefused if the file or its folder is read-only.
 
-    The nearest existing folder around it; links are followed. A file's mode is checked too, since replacing the file would
-    ignore it. Writes nothing.
+    A file's mode is checked too, since replacing the file would ignore it.
     """
     real = Path(os.path.realpath(path))
     if real.exists() and not (real.stat().st_mode & stat.S_IWUSR and os.access(real, os.W_OK)):
@@ -92,8 +90,7 @@ def missing_folders(path: Path) -> list[Path]:
 def make_folder(folder: Path) -> list[Path]:
     """Make a folder with its missing parents, for this user alone.
 
-    Returns those that this call made, the innermost first. Folders that another process makes or removes meanwhile are coped
-    with; other errors are raised as OSError.
+    Returns those that this call made, the innermost first.
     """
     new_folders: list[Path] = []
     for path in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
@@ -109,11 +106,9 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
-    """Replace the file by `data` in one step.
+    """Replace the file by `data` in one step; links, mode and owner stay.
 
-    Its bytes are on disk first; a link stays, its target is replaced. Missing folders are made. A new file can be read by this
-    user alone; an existing one keeps its mode and owner. Raises Changed, with nothing written, where the file does not hold
-    `was` (None: it should not exist), InstallRefused where it cannot be read, OSError where it cannot be written.
+    Raises Changed, with nothing written, if the file does not hold `was` (None: it should not exist).
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -133,20 +128,14 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
 
 
 def remove(path: Path, was: bytes) -> None:
-    """Remove the file, through links.
-
-    Raises Changed when it does not hold `was`, OSError when it cannot be removed.
-    """
+    """Remove the file; raise Changed if it does not hold `was`."""
     if read(path).data != was:
         raise Changed
     Path(os.path.realpath(path)).unlink()
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Remove the folders in order.
-
-    Stop without an error at the first that cannot be removed, as one that is not empty.
-    """
+    """Remove the folders, up to the first that cannot be removed."""
     for folder in folders:
         try:
             folder.rmdir()

@@ -75,10 +75,7 @@ def is_blank(text: str) -> bool:
 
 
 def skip(text: str, at: int) -> int:
-    """Return the first offset that is neither blank nor comment.
-
-    May be the text's end. Raises Broken in a comment that does not end.
-    """
+    """Return the first offset that is neither blank nor comment."""
     while True:
         at = _blank(text, at)
         if text.startswith("//", at):
@@ -112,10 +109,6 @@ def _blank(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[Node, int]:
-    """Return the value at an offset, and the offset after it.
-
-    Raises Broken where there is none.
-    """
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, opening)
@@ -132,10 +125,6 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
-    """Return the quoted text at an offset, and the offset after.
-
-    Raises Broken where no quote is there, or the text has no end or a character that must be escaped.
-    """
     if text[at : at + 1] != '"':
         raise Broken("a key in double quotes is missing", at)
     try:
@@ -146,11 +135,7 @@ def _string(text: str, at: int) -> tuple[str, int]:
 
 
 def _container(text: str, start: int, opening: str) -> tuple[Node, int]:
-    """Return the object or array at an offset, and its end.
-
-    Raises Broken where it cannot be read. Comments between parts and a comma behind the last are allowed; of a key that comes
-    twice the second value counts.
-    """
+    """Of a key that comes twice the second value counts."""
     closing = "}" if opening == "{" else "]"
     parts: list[Part] = []
     at = skip(text, start + 1)

@@ -23,18 +23,12 @@ _INNER_INDENT = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)[^ \t\r\n]")
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys.
-
-    None where there is none (or null). Raises Broken where the text is not JSON.
-    """
+    """Return the value at a path of keys, else None."""
     return values.at(_read_value(text), keys)
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """Return the text of the value at a key path.
-
-    None where there is none. Raises Broken for what is no JSON.
-    """
+    """Return the text of the value at a key path, else None."""
     node = None if is_blank(text) else _find_node(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 

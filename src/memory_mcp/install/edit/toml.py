@@ -16,10 +16,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the parsed text.
-
-    Raises Broken where it is not TOML or is nested too deeply.
-    """
+    """Return the parsed text; raise Broken if it is not TOML."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -27,18 +24,14 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys.
-
-    None where there is none. Raises Broken where the text is not TOML.
-    """
+    """Return the value at a path of keys, else None."""
     return at(parse_toml(text), keys)
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> str:
     """Return the text with a value at a key path.
 
-    The value holds no None. A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where
-    the text is not TOML, or the change is not possible without another.
+    Raises Broken if the text is not TOML, or the change is not possible without another.
     """
     expected = [change_value(parse_toml(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
@@ -53,9 +46,7 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
 def drop(text: str, keys: Sequence[str], written: Any) -> str:
     """Return the text without the entry at a path of keys.
 
-    The table's text is cut out where it is as `put` wrote it for `written`; else tomlkit removes the entry, and
-    Broken is raised where it is not there or something else would change. Tables around it that become empty may
-    go or stay.
+    Tables around it that become empty may go or stay. Raises Broken if it is not there or something else would change.
     """
     # The table around it may stay, if somebody wrote its header.
     expected = [remove_value(parse_toml(text), keys, prune=True), remove_value(parse_toml(text), keys)]
@@ -81,21 +72,13 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML text by tomlkit.
-
-    Raises what tomlkit raises for a type that TOML does not have, as None.
-    """
     import tomlkit
 
     return str(tomlkit.item(value).as_string())
 
 
 def _edit_text(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any]) -> str:
-    """Return the text edited by tomlkit.
-
-    A value of None removes the entry. Missing tables on the way are made. Line ends stay CR LF where all were. Raises Broken
-    where the entry cannot be edited or the result is none of `expected`.
-    """
+    """A value of None removes the entry."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -25,10 +25,7 @@ _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
 async def find_to_forget(ask: PageRequest) -> ActResult:
-    """Search for the form's `words`; the results are to be ticked.
-
-    The words are in no address.
-    """
+    """Search for the form's `words`, which are in no address."""
     query = ask.argument("words")
     response = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
     ask.visit.to_forget = by_conversation([card for card in cards_of(query, response) if card.get("grip")])
@@ -38,8 +35,7 @@ async def find_to_forget(ask: PageRequest) -> ActResult:
 async def preview_forget(ask: PageRequest) -> ActResult:
     """Preview what the form's request would forget.
 
-    What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
-    in the background.
+    A preview that takes longer than a second goes on in the background.
     """
     ticked = await _read_ticked(ask)
     fields: dict[str, Any] = {name: ask.argument(name) for name in _FIELDS}
@@ -99,7 +95,6 @@ async def undo_forget(ask: PageRequest) -> ActResult:
 
 
 def _pending(ask: PageRequest) -> Pending:
-    """NotFound for one that is unknown or another visit's."""
     pending = ask.visit.later.find_act(ask.visit.name, ask.argument("id"))
     if pending is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")

@@ -18,10 +18,7 @@ _STATUS = "status"
 
 
 async def alias_projects(ask: PageRequest) -> ActResult:
-    """Show two projects, the fields `pick.N`, as one.
-
-    Under the name that is no folder, else that of more events. Raises InvalidQuery unless exactly two are picked.
-    """
+    """Show two projects, the fields `pick.N`, as one."""
     picked = [name for field, name in ask.form.items() if field.startswith("pick.")]
     if len(picked) != 2:
         raise InvalidQuery(f"{count(len(picked), 'project')} picked", "Pick the two cards that are one project, then Merge.")
@@ -59,10 +56,7 @@ async def resume_project(ask: PageRequest) -> ActResult:
 
 
 async def exclude_pattern(ask: PageRequest) -> ActResult:
-    """Exclude a pattern from recording; what is stored stays.
-
-    Raises InvalidQuery for an unknown kind.
-    """
+    """Exclude a pattern from recording; what is stored stays."""
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.author))
     stays = f" {count(done['stored'], 'event')} of it stay until you forget them." if done.get("stored") else ""

@@ -53,8 +53,7 @@ async def label_topic(ask: PageRequest) -> ActResult:
 async def refine_node(ask: PageRequest) -> ActResult:
     """Replace a node's title and statements by those of the form.
 
-    The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.
-    A statement without text is left out. Raises what the request raises, as for a grip that proves nothing there.
+    For each statement the form has text.N, grips.N (ids between blanks) and kind.N, N from 0.
     """
     rows = [
         (ask.argument(f"text.{n}"), ask.argument(f"grips.{n}").split(), ask.argument(f"kind.{n}")) for n in range(MAX_BULLETS)

@@ -63,7 +63,7 @@ async def show_search(ask: PageRequest) -> Response:
 
 
 async def _find_results(ask: PageRequest, question: Question) -> dict[str, Any]:
-    """Where the search fails with `why_not`, it is made without, and the error is `refused`, else None."""
+    """Search; if `why_not` is refused, search without it."""
     if not question.query:
         return {"told": ""}
     missing, refused = ask.argument("why_not"), None

@@ -33,9 +33,9 @@ async def show_node(ask: PageRequest) -> Response:
 
 
 async def _show_node(ask: PageRequest, node_id: str) -> Response:
-    """A script gets with a cursor more children (with `of` talk more conversation), else the node with its statements.
+    """Show a node; a script gets more children or more conversation.
 
-    All of a segment; of a period the first 4 with a kind, else the first 2.
+    Of a period the first 4 statements with a kind, else the first 2.
     """
     cursor = ask.argument("cursor")
     if cursor and ask.argument("of") == "talk":
