@@ -14,8 +14,17 @@ from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import BUILDS, ShardBuilder
-from memory_mcp.indexes.follow import BULK, FollowedIndex, change_subject, follow_changes, follow_in_children, rebuild_index
+from memory_mcp.indexes.follow import (
+    BULK,
+    FollowedIndex,
+    change_subject,
+    follow_changes,
+    follow_in_children,
+    read_changes,
+    rebuild_index,
+)
 from memory_mcp.indexes.live import BUFFER_LIMIT, LiveIndex
+from memory_mcp.indexes.units import is_segment
 from memory_mcp.storage.base import Storage
 
 log = logging.getLogger(__name__)
@@ -124,7 +133,10 @@ class Keeper:
 
     @property
     def needs_bulk_follow(self) -> bool:
-        """Whether over 100 changes wait that the index can take now."""
+        """Whether over 100 changed segments wait that the index can take now.
+
+        The many writes of a busy session are as many changes of few segments, for which no child is worth its start.
+        """
         ready = not self._closed and time.monotonic() >= self._retry_at and self.index.health is Health.HEALTHY
         waiting_changes = self._storage.toc.current_version() - self.index.position.outbox
         return (
@@ -133,7 +145,12 @@ class Keeper:
             and self._documents_built is None
             and not self.index.is_outdated
             and self.index.verify_files()
+            and self._has_bulk()
         )
+
+    def _has_bulk(self) -> bool:
+        due = read_changes(self._storage, self.index.position)
+        return due.has_more or sum(map(is_segment, due.nodes)) > BULK
 
     def follow_with(self, other_keepers: "Sequence[Keeper]") -> None:
         """Follow with other indexes at the same position, in child processes."""

@@ -225,6 +225,11 @@ class Service:
             self._deriver.hurry()
         return new
 
+    def note_import(self, key: int) -> None:
+        """Note that an import's file is being stored: that of a slow machine takes longer than `_QUIET`."""
+        if key in self._imports:
+            self._filled = time.monotonic()
+
     def import_ended(self, key: int) -> None:
         """Note that an import has ended, and do what waited."""
         if key in self._imports:

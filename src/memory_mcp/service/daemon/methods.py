@@ -119,6 +119,7 @@ class Methods:
             while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
                 await anyio.sleep(_TURN)
             stored = await self._host.write(partial(App.append, drafts=piece.drafts, source=source))
+            self._service.note_import(id(talk))
             new_count, known_count = new_count + len(stored.new_ids), known_count + len(stored.known_ids)
             marks |= piece.marks
         if marks:
