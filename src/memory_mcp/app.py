@@ -244,7 +244,7 @@ class App:
         return EngineParts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
-            scanner=Scan(self.storage, self.tree, self.shown.find_segments),
+            scanner=Scan(self.storage, self.tree, self.shown),
             interrupt=self.storage.interrupt_reads,
             wait=self.accelerators.wait_loaded,
             clock=self.clock,

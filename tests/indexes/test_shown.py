@@ -191,4 +191,4 @@ def scan_of(app: App, folder: Path) -> Scan:
     """A scan beside a keyword index of everything."""
     keeper = keeper_of(app.storage, folder / "index")
     keeper.rebuild()
-    return Scan(app.storage, app.tree, shown_of(keeper, app.storage).find_segments)
+    return Scan(app.storage, app.tree, shown_of(keeper, app.storage))

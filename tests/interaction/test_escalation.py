@@ -141,13 +141,9 @@ class Slices:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: dict[int, threading.Event] = field(default_factory=dict)
 
-    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str], _: object = None) -> Slice | None:
         del query, words
         return None
-
-    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        del query, word
-        return ()
 
     def list_slices(self, query: Query) -> list[TimeWindow]:
         del query

@@ -340,11 +340,8 @@ class Watched:
     inner: Scanner
     before: Before
 
-    def read_named(self, query: Query, words: Any) -> Slice | None:
-        return self.inner.read_named(query, words)
-
-    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        return self.inner.read_replies(query, word)
+    def read_named(self, query: Query, words: Any, settles: Callable[[Hit], bool] = lambda _: False) -> Slice | None:
+        return self.inner.read_named(query, words, settles)
 
     def list_slices(self, query: Query) -> list[TimeWindow]:
         return self.inner.list_slices(query)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.base.text import terms
-from memory_mcp.question.intent import AMBIGUOUS, Classified, Intent, classify
-from memory_mcp.question.phrases import LANGUAGES, is_general, read_by, table
-from memory_mcp.question.words import words
+from memory_mcp.question.intent import AMBIGUOUS, ClassifiedQuery, Intent, classify
+from memory_mcp.question.phrases import LANGUAGES, choose_table, is_general, load_table
+from memory_mcp.question.words import split_words
 from tests.requirements import requirement
 from tests.work import calls
 
@@ -119,7 +119,7 @@ def test_words_in_code_and_quotes_are_no_signal_and_signals_say_what_was_seen() 
 
 @requirement("policy:intent-default-answer")
 def test_unclear_queries_are_answers_and_nothing_is_made_up() -> None:
-    assert classify("oauth refresh token rotation") == Classified(
+    assert classify("oauth refresh token rotation") == ClassifiedQuery(
         Intent.ANSWER, 0.7, (), (), None, "oauth refresh token rotation"
     )
 
@@ -269,7 +269,7 @@ def test_such_a_word_stays_where_it_is_another_thing_or_nothing_else_is_left(que
 
 @requirement("policy:signal-time-boxed")
 def test_a_callers_deadline_makes_any_query_time_boxed_and_the_smaller_of_two_counts() -> None:
-    assert classify("why duckdb", timeout_ms=200) == Classified(
+    assert classify("why duckdb", timeout_ms=200) == ClassifiedQuery(
         Intent.TIME_BOXED, 1.0, ("time_boxed: timeout_ms=200", 'answer: "why"'), (), 200, "why duckdb"
     )
     both = classify("within 300 ms: why duckdb", timeout_ms=1000)
@@ -342,7 +342,7 @@ def test_confidence_is_low_where_two_intents_speak() -> None:
     ],
 )
 def test_a_query_is_read_with_the_table_of_its_language(query: str, language: str) -> None:
-    assert read_by(words(query)).language == language
+    assert choose_table(split_words(query)).language == language
 
 
 def test_every_language_is_a_file_that_says_all_it_must() -> None:
@@ -353,8 +353,8 @@ def test_every_language_is_a_file_that_says_all_it_must() -> None:
         data = tomllib.loads((folder / f"{language}.toml").read_text(encoding="utf-8"))
         for group in ("explore", "answer", "locate"):
             assert list(data[group]) == ["sure", "strong", "plain", "weak"]
-        assert table(language).deadlines.units["ms"] == 1
-        assert table(language) is table(language)
+        assert load_table(language).deadlines.units["ms"] == 1
+        assert load_table(language) is load_table(language)
 
 
 @given(st.text(max_size=300), st.none() | st.integers(1, 10_000))

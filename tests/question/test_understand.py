@@ -30,7 +30,7 @@ def test_one_reading_holds_intent_literal_things_deadline_time_and_words() -> No
         deadline_ms=200,
         window=TimeWindow(_ms("2023-11-04"), _ms("2023-11-05")),
         window_words="the Saturday after October 28, 2023",
-        words="parse_config",
+        split_words="parse_config",
         is_general=False,
     )
     assert _understood("recurring topics in the parser").particular == "in the parser"
@@ -38,7 +38,7 @@ def test_one_reading_holds_intent_literal_things_deadline_time_and_words() -> No
 
 def test_without_time_deadline_or_request_the_words_are_the_question() -> None:
     found = _understood("oauth token rotation")
-    assert (found.words, found.window, found.window_words, found.deadline_ms) == ("oauth token rotation", None, "", None)
+    assert (found.split_words, found.window, found.window_words, found.deadline_ms) == ("oauth token rotation", None, "", None)
     assert (found.is_general, found.asks_period) == (False, False)
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType, Health, Searcher
-from memory_mcp.indexes.keys import grip_doc, grip_of
+from memory_mcp.indexes.keys import grip_doc, grip_of, message_name
 from memory_mcp.indexes.messages import companion_of
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.grip import Quotation
-from memory_mcp.model.ids import GripId, NodeId, node_key
+from memory_mcp.model.ids import EventId, GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.records import Outbox
 
@@ -149,6 +149,24 @@ class CopyReader:
                 asks = (rows >= 0) & ((live.shard.grips.turn[np.maximum(rows, 0)] & LISTED_LAST) != 0)
                 requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
         return requests
+
+    def find_turns(self, ids: Iterable[EventId]) -> dict[EventId, TurnKind]:
+        """Return the turns of messages by event id.
+
+        Left out are messages that are not indexed, and those of segments that changed since they were.
+        """
+        now, ids_by_name = self._current_snapshot(), {message_name(i): i for i in ids}
+        turns: dict[EventId, TurnKind] = {}
+        if now is None or not ids_by_name:
+            return turns
+        snapshot, changed = now
+        names = np.array(list(ids_by_name), dtype=np.uint64)
+        for live in snapshot:
+            for message in live.messages_named(names).tolist():
+                row = int(live.messages.first[message])
+                if not (changed and segment_of(live.shard, row) in changed):
+                    turns[ids_by_name[int(live.shard.grips.message[row])]] = TurnKind(int(live.shard.grips.turn[row]))
+        return turns
 
     def _current_snapshot(self) -> "tuple[Snapshot[Bm25Body], frozenset[str]] | None":
         searcher = self._index()

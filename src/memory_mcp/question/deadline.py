@@ -8,7 +8,7 @@ A duration that is measured, past or repeated ("took 200 ms", "the last 20 minut
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.question.phrases import Deadlines, Found
+from memory_mcp.question.phrases import DeadlineTable, FoundPhrase
 from memory_mcp.question.words import NUMBER, Word
 
 #: What "quickly" allows, in ms (the design's number).
@@ -30,7 +30,10 @@ _FAR = 40
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline in milliseconds, and the words of the query that state it: their first place and the one after the last."""
+    """A deadline in milliseconds, and the words that state it.
+
+    From their first place to the one after the last.
+    """
 
     ms: int
     start: int
@@ -39,7 +42,10 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A duration with the words of its clause before and after it, and where the clause begins and ends."""
+    """A duration with its clause's words before and after it.
+
+    And where the clause begins and ends.
+    """
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -47,7 +53,7 @@ class _Clause:
     last: int
 
 
-def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], terms: Deadlines) -> Deadline | None:
+def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[FoundPhrase], terms: DeadlineTable) -> Deadline | None:
     """Return the shortest deadline that a query sets, or None.
 
     One that would leave no other word to ask for is none. Of many durations the first and last 8 are read.
@@ -56,7 +62,7 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
     deadlines = [
         deadline
         for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:])
-        for deadline in _at_unit(text, query, i, terms)
+        for deadline in _read_limits_at(text, query, i, terms)
     ]
     for phrase in hurry:
         # At its last unbroken run of words: of "find ... quickly" the last word, the others belong to the demand.
@@ -68,23 +74,23 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
     return min(deadlines, key=lambda d: d.ms, default=None)
 
 
-def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
+def _read_limits_at(text: str, query: Sequence[Word], unit: int, terms: DeadlineTable) -> list[Deadline]:
     """Return [the deadline of this unit's duration]; [] for none.
 
     None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question asks about.
     """
-    start, amount = _amount(text, query, unit, terms)
+    start, amount = _read_amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
     if start == unit or not 0 < ms <= _LONGEST_MS:
         return []
-    clause = _clause(query, start, unit + 1)
+    clause = _find_clause(query, start, unit + 1)
     if 0 < clause.first == start and unit + 1 == len(query) and "?" in text[query[unit].end :]:
         return []
-    span = _span(query, clause, start, unit + 1, terms)
+    span = _find_span(query, clause, start, unit + 1, terms)
     return [Deadline(ms, *span)] if span else []
 
 
-def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
+def _read_amount(text: str, query: Sequence[Word], unit: int, terms: DeadlineTable) -> tuple[int, float]:
     """Return where a unit's amount begins, and the amount.
 
     It is a number, or the product of up to 5 number words. The place is that of the unit itself where no amount is before it.
@@ -93,7 +99,7 @@ def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tu
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
         word = query[i]
         if word.key == NUMBER:
-            return i, amount * _number(text[word.start : word.end])
+            return i, amount * _parse_number(text[word.start : word.end])
         factor = terms.numbers.get(word.key)
         if factor is None:
             break
@@ -103,7 +109,7 @@ def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tu
     return start, amount
 
 
-def _number(digits: str) -> float:
+def _parse_number(digits: str) -> float:
     """Return the number of 1.5, 1,5 or 1,500.
 
     A comma before three digits separates thousands. Infinity for a text with more points or commas than a number has.
@@ -115,8 +121,7 @@ def _number(digits: str) -> float:
         return float("inf")
 
 
-def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
-    """Return a duration's clause, at most 40 words each side."""
+def _find_clause(query: Sequence[Word], start: int, end: int) -> _Clause:
     number, first, last = query[start].clause, start, end
     while first > max(0, start - _FAR) and query[first - 1].clause == number:
         first -= 1
@@ -126,7 +131,7 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
     return _Clause(tuple(keys[: start - first]), tuple(keys[end - first :]), first, last)
 
 
-def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
+def _find_span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: DeadlineTable) -> tuple[int, int] | None:
     """Return a deadline's first place and the one after its last.
 
     None if the duration sets none. It includes the demand or limit that sets it: a demand to reply, a clause of its own, a
@@ -138,14 +143,14 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
         return None
     if terms.over & {*words_before[-_BESIDE:]} and not terms.denied & {*words_before}:  # a least: "tests that need more than 5 s"
         return None
-    reply = _reply(words_before, terms)
+    reply = _find_reply_demand(words_before, terms)
     run_length = _run(after, terms)
     tight = start - _run(reversed(words_before), terms), end + run_length
     if reply is not None:
         while reply > 0 and words_before[reply - 1] in terms.joins:
             reply -= 1
         return clause.first + reply, tight[1]
-    if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
+    if _says_nothing_else(query, clause, terms) or _leads_sentence(query, clause, terms):
         return clause.first, clause.last
     words_after_run = after[run_length:]
     is_over = not words_after_run or after[0] in terms.next or words_after_run[0] in terms.next | terms.joins | terms.asks
@@ -162,7 +167,7 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
     return tight if _is_edge(query, clause, tight[0], terms) or _is_parenthesis(clause, tight, terms) else None
 
 
-def _find_added_limit(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
+def _find_added_limit(query: Sequence[Word], clause: _Clause, terms: DeadlineTable) -> int | None:
     """Return where a limit added to a demand begins; None without.
 
     It is in the words before a duration, in the same clause. As in "list the threads but stop after 1 s". None for none; the
@@ -183,12 +188,12 @@ def _find_added_limit(query: Sequence[Word], clause: _Clause, terms: Deadlines) 
     return len(words_before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, words_before, terms) else None
 
 
-def _opening(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadlines) -> set[str]:
+def _opening(query: Sequence[Word], demand_words: tuple[str, ...], terms: DeadlineTable) -> set[str]:
     is_polite = bool(terms.polar & {*demand_words[:1]} and terms.you & {*demand_words[1:2]})
     return {query[0].key, *demand_words[:1], *(demand_words[2:3] if is_polite else ())}
 
 
-def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadlines) -> bool:
+def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: DeadlineTable) -> bool:
     """Return whether words ask for something that does not last.
 
     No demand is "find the query that takes 2 s".
@@ -199,7 +204,7 @@ def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Dead
     return bool(opening & terms.questions and not terms.measured & {*demand_words})
 
 
-def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
+def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: DeadlineTable) -> bool:
     """Return whether the limit in `tight` is inside a demand.
 
     `tight` is (first place, place after it): "tell me in 2 s which port it is".
@@ -212,7 +217,7 @@ def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -
     return bool(demand_words and following) and is_told and bool(limits & (terms.bounds | terms.limits))
 
 
-def _run(keys: Iterable[str], terms: Deadlines) -> int:
+def _run(keys: Iterable[str], terms: DeadlineTable) -> int:
     count = 0
     for key in keys:
         if key not in terms.limits and key not in terms.inside and key not in terms.next:
@@ -221,7 +226,7 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
     return count
 
 
-def _reply(words_before: tuple[str, ...], terms: Deadlines) -> int | None:
+def _find_reply_demand(words_before: tuple[str, ...], terms: DeadlineTable) -> int | None:
     """Return the index in `words_before` of a demand to reply.
 
     Up to 6 words, all usual beside limits, separate it from the duration. It begins `words_before` or follows a joining word.
@@ -235,7 +240,7 @@ def _reply(words_before: tuple[str, ...], terms: Deadlines) -> int | None:
     return None
 
 
-def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
+def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: DeadlineTable) -> bool:
     """Return whether a duration's clause says nothing but a limit.
 
     As "max 1 second:" or "within 2 s please". A bare duration counts at the query's beginning or end, before a word such as
@@ -257,7 +262,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
     return clause.first == 0 or is_last or following in terms.then or is_after_limit
 
 
-def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
+def _leads_sentence(query: Sequence[Word], clause: _Clause, terms: DeadlineTable) -> bool:
     """Return whether a clause before the question is about a limit.
 
     But for one word or one in 3: "no longer than 1 s, ...".
@@ -281,7 +286,7 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     return is_dropped or bool(clause_words & terms.limits - terms.nouns) or (not strange and is_asked)
 
 
-def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
+def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: DeadlineTable) -> bool:
     """Return whether a limit opens or closes the query.
 
     When it closes it, it is not the length of something else. At the beginning something must be asked for next, or no measured

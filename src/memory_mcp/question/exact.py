@@ -71,8 +71,11 @@ FAINT = frozenset(("version", "status", "number"))
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Something literal in a text: its kind in words, the literal, and its place with any quotes."""
+class LiteralPiece:
+    """Something literal in a text.
+
+    Its kind in words, the literal, and its place with any quotes.
+    """
 
     #: quote, path, identifier, file, flag, variable, error code, hash; or one of `FAINT`.
     kind: str
@@ -82,7 +85,7 @@ class Piece:
 
 
 @cache
-def _common() -> dict[str, frozenset[str]]:
+def _load_common_words() -> dict[str, frozenset[str]]:
     """Return lists of words that no pattern recognizes, by name.
 
     They are read from signals/common.toml at the first call. They are names (products in mixed case), folders (that a path
@@ -92,54 +95,53 @@ def _common() -> dict[str, frozenset[str]]:
     return {key: frozenset(value.split()) for key, value in data.items()}
 
 
-def pieces(text: str) -> list[Piece]:
+def find_literals(text: str) -> list[LiteralPiece]:
     """Return the literal pieces of a text, in reading order.
 
     They are quotations and code, and do not overlap. Quotation marks are no part of a piece's text, but of its place; a
     quotation without a letter or digit is none.
     """
     if not _ANY_QUOTE.search(text):
-        return _code_in(text, 0, len(text))
-    literals: list[Piece] = []
+        return _find_code(text, 0, len(text))
+    literals: list[LiteralPiece] = []
     at = 0
     for match in _QUOTE.finditer(text):
         quoted = next(group for group in match.groups() if group is not None).strip()
         if any(c.isalnum() for c in quoted):
-            literals += _code_in(text, at, match.start())
-            literals.append(Piece("quote", quoted, *match.span()))
+            literals += _find_code(text, at, match.start())
+            literals.append(LiteralPiece("quote", quoted, *match.span()))
             at = match.end()
-    return literals + _code_in(text, at, len(text))
+    return literals + _find_code(text, at, len(text))
 
 
-def _code_in(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code in a part of a text."""
-    code_pieces: list[Piece] = []
+def _find_code(text: str, start: int, end: int) -> list[LiteralPiece]:
+    code_pieces: list[LiteralPiece] = []
     for match in _STATUS.finditer(text, start, end):
-        code_pieces += _chunks(text, start, match.start())
-        code_pieces.append(Piece("status", match[0], *match.span()))
+        code_pieces += _find_chunks(text, start, match.start())
+        code_pieces.append(LiteralPiece("status", match[0], *match.span()))
         start = match.end()
-    return code_pieces + _chunks(text, start, end)
+    return code_pieces + _find_chunks(text, start, end)
 
 
-def _chunks(text: str, start: int, end: int) -> list[Piece]:
+def _find_chunks(text: str, start: int, end: int) -> list[LiteralPiece]:
     """Return the runs without a blank that are code.
 
     Those in a part of a text; runs over 200 characters are skipped. A package member such as `strings.Builder` counts only in a
     text of at most 4 words and 200 characters. Of a run that is no code as a whole its parts count: `TokenBucket/LRUCache`,
     `error:E0308`.
     """
-    chunks: list[Piece] = []
+    chunks: list[LiteralPiece] = []
     is_short = len(text) <= _MAX_CHUNK and len(text.split()) <= _WORDS_BESIDE
     for match in _CHUNK.finditer(text, start, end):
         chunk = match[0]
         is_word = chunk.isalpha() and (chunk.islower() or chunk.istitle())
-        if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _common()["file_names"]):
+        if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _load_common_words()["file_names"]):
             continue
         a, b = _trim_chunk(chunk)
         inner, at = chunk[a:b], match.start() + a
         piece = _piece(inner, at)
         if piece is None and is_short and _MEMBER.fullmatch(inner):
-            piece = Piece("identifier", inner, at, at + len(inner))
+            piece = LiteralPiece("identifier", inner, at, at + len(inner))
         if piece is not None:
             chunks.append(piece)
         elif not inner.isalnum():
@@ -167,12 +169,12 @@ def _trim_chunk(chunk: str) -> tuple[int, int]:
     return a, b
 
 
-def _piece(chunk: str, start: int) -> Piece | None:
-    kind = _kind(chunk) if len(chunk) > 1 else ""
-    return Piece(kind, chunk, start, start + len(chunk)) if kind else None
+def _piece(chunk: str, start: int) -> LiteralPiece | None:
+    kind = _kind_of(chunk) if len(chunk) > 1 else ""
+    return LiteralPiece(kind, chunk, start, start + len(chunk)) if kind else None
 
 
-def _kind(chunk: str) -> str:
+def _kind_of(chunk: str) -> str:
     """Return the kind of code of a chunk, "" for none.
 
     The first that fits. Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers
@@ -181,7 +183,7 @@ def _kind(chunk: str) -> str:
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
     code = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
-    if _ERRNO.fullmatch(chunk) or (code is not None and code[1] not in _common()["standards"]):
+    if _ERRNO.fullmatch(chunk) or (code is not None and code[1] not in _load_common_words()["standards"]):
         return "error code"
     for pattern, kind in _KINDS:
         if pattern.fullmatch(chunk):
@@ -209,7 +211,7 @@ def _is_path(chunk: str) -> bool:
     parts = [part for part in chunk.split("/") if part]
     if chunk.startswith("/"):
         return len(parts[0]) > 1
-    if parts[0].lower() in _common()["folders"] or len(parts) > 3:
+    if parts[0].lower() in _load_common_words()["folders"] or len(parts) > 3:
         return True
     is_written = "_" in chunk and all(p.islower() and all(c.isalnum() or c in "_-." for c in p) for p in parts)
     return is_written or _is_file(parts[-1])
@@ -221,15 +223,15 @@ def _is_file(chunk: str) -> bool:
     Not e.g, a.m, Node.js, 3.9, nor two joined sentences. Names of one letter behind the dot count only with a known ending or a
     digit.
     """
-    if chunk in _common()["file_names"]:
+    if chunk in _load_common_words()["file_names"]:
         return True
-    if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common()["names"]:
+    if not _DOTTED.fullmatch(chunk) or chunk.lower() in _load_common_words()["names"]:
         return False
     head, _, tail = chunk.rpartition(".")
     if not any(c.isalpha() for c in tail) and not re.search(r"[A-Za-z]\w*\.", head + "."):
         return False
     if len(tail) == 1:
-        return len(head) > 1 and (tail.lower() in _common()["short_endings"] or tail.isdigit())
+        return len(head) > 1 and (tail.lower() in _load_common_words()["short_endings"] or tail.isdigit())
     return not (tail.istitle() and tail.isalpha() and head.islower() and head.isalpha())
 
 
@@ -266,4 +268,4 @@ def _is_coded(chunk: str) -> bool:
     if not chunk.isascii() or not _CAMEL.search(chunk):
         return False
     folded = chunk.lower()
-    return folded not in _common()["names"] and folded.removesuffix("s") not in _common()["names"]
+    return folded not in _load_common_words()["names"] and folded.removesuffix("s") not in _load_common_words()["names"]

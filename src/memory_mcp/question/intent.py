@@ -17,9 +17,17 @@ from enum import StrEnum
 
 from memory_mcp.base.text import terms
 from memory_mcp.question.deadline import Deadline, find_deadline
-from memory_mcp.question.exact import FAINT, Piece, pieces
-from memory_mcp.question.phrases import Found, Table, asks_overview, find, latest, read_by, requests
-from memory_mcp.question.words import Word, words
+from memory_mcp.question.exact import FAINT, LiteralPiece, find_literals
+from memory_mcp.question.phrases import (
+    FoundPhrase,
+    SignalTable,
+    asks_overview,
+    choose_table,
+    find_latest,
+    find_phrases,
+    find_requests,
+)
+from memory_mcp.question.words import Word, split_words
 
 #: Most exact pieces that are kept of one query, the first ones: a pasted trace has hundreds.
 MOST_EXACT = 16
@@ -52,7 +60,7 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class ClassifiedQuery:
     """What a query wants, and what it says besides."""
 
     intent: Intent
@@ -68,15 +76,15 @@ class Classified:
     rest: str
 
 
-def classify(text: str, timeout_ms: int | None = None) -> Classified:
+def classify(text: str, timeout_ms: int | None = None) -> ClassifiedQuery:
     """Return a query's intent, certainty, signals, literals, deadline and words.
 
     `timeout_ms` is the caller's own deadline; the shorter of two counts, either makes the intent time-boxed. Never raises.
     """
-    literal = pieces(text)
-    query = words(text, literal)
-    reading = read_by(query)
-    phrases = find(query, reading)
+    literal = find_literals(text)
+    query = split_words(text, literal)
+    reading = choose_table(query)
+    phrases = find_phrases(query, reading)
     hurry = [phrase for phrase in phrases if phrase.phrase.group == "hurry"]
     deadline = find_deadline(text, query, hurry, reading.deadlines)
     limited = range(deadline.start, deadline.end) if deadline else ()
@@ -85,13 +93,13 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     has_flag = any(piece.kind == "flag" for piece in literal) or bool(_SHORT_FLAG.search(text))
     is_command = has_flag and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
     pasted = is_command or ("?" not in text and bool(_ERROR.match(text)))
-    scores = _scores(intent_phrases, literal, pasted)
+    scores = _score_intents(intent_phrases, literal, pasted)
     descriptions = [f'{phrase.phrase.group}: "{_quote_words(text, query, phrase.at)}"' for phrase in intent_phrases]
     descriptions += [
         f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]
     ]
     signals = tuple(dict.fromkeys(descriptions))
-    intent, confidence = _decide(scores)
+    intent, confidence = _choose_intent(scores)
     limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
     if limits:
         intent = Intent.TIME_BOXED
@@ -104,10 +112,10 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
         if timeout_ms is not None:
             signals = (f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}", *signals)
     exact = tuple(dict.fromkeys(piece.text for piece in literal))[:MOST_EXACT]
-    remaining_text = _without(text, query, [(deadline.start, deadline.end)]) if deadline else text
+    remaining_text = _remove_spans(text, query, [(deadline.start, deadline.end)]) if deadline else text
     if not pasted:
         remaining_text = _without_requests(text, query, reading, deadline) or remaining_text
-    return Classified(intent, confidence, signals, exact, min(limits, default=None), remaining_text)
+    return ClassifiedQuery(intent, confidence, signals, exact, min(limits, default=None), remaining_text)
 
 
 def last_of(text: str) -> str | None:
@@ -115,11 +123,11 @@ def last_of(text: str) -> str | None:
 
     "" for any decision, None if the query asks for none.
     """
-    query = words(text, pieces(text))
-    spans = latest(query, read_by(query))
+    query = split_words(text, find_literals(text))
+    spans = find_latest(query, choose_table(query))
     if not spans:
         return None
-    subject = _without(text, query, sorted(spans))
+    subject = _remove_spans(text, query, sorted(spans))
     return subject if subject != text else ""
 
 
@@ -128,10 +136,10 @@ def is_overview(text: str) -> bool:
 
     Its time does not count: "where did we stop".
     """
-    return asks_overview(text, words(text, pieces(text)))
+    return asks_overview(text, split_words(text, find_literals(text)))
 
 
-def _scores(phrases: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
+def _score_intents(phrases: Sequence[FoundPhrase], literal: Sequence[LiteralPiece], is_pasted: bool) -> dict[Intent, float]:
     """Return each intent's weight, from phrases and literal pieces.
 
     Where words ask to explore or answer (a weight of 2 or more), code and quotations count only 0.5, a pasted line nothing.
@@ -150,7 +158,7 @@ def _scores(phrases: Sequence[Found], literal: Sequence[Piece], is_pasted: bool)
     return scores
 
 
-def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
+def _choose_intent(scores: dict[Intent, float]) -> tuple[Intent, float]:
     """Return the intent of most weight and its confidence.
 
     That is its share of its own and the next weight. Answer, the default, gets 1 more and wins ties, then locate; where all
@@ -173,21 +181,21 @@ def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
     return quoted_text
 
 
-def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
+def _without_requests(text: str, query: Sequence[Word], reading: SignalTable, deadline: Deadline | None) -> str:
     """Return the text without requests to search and its deadline.
 
     "" where nothing asks for a search, no searchable word is left, or the text is a command line.
     """
-    spans = requests(query, reading)
+    spans = find_requests(query, reading)
     if not spans or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
         return ""
     if deadline:
         spans.append((deadline.start, deadline.end))
-    remaining_text = _without(text, query, sorted(spans))
+    remaining_text = _remove_spans(text, query, sorted(spans))
     return remaining_text if any(terms(remaining_text)) else ""
 
 
-def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
+def _remove_spans(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
     """Return the text without these spans' words and punctuation around.
 
     Unchanged if no word would be left.

@@ -16,7 +16,7 @@ from itertools import chain, product
 from typing import Any
 
 from memory_mcp.base.text import fold, terms
-from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, words
+from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, split_words
 
 #: The languages with a table; where a query's words do not tell them apart, the first reads it (see `read_by`).
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
@@ -33,7 +33,7 @@ _CLASSES = frozenset((CODE, QUOTE, NUMBER))
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A row of words to be found, as sets of alternatives; None is a gap."""
+    """A row of words, as sets of alternatives; None is a gap."""
 
     #: explore, answer, locate or hurry.
     group: str
@@ -44,8 +44,8 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The phrases that begin with one word: that word alone, by the word behind it, by the word behind a gap."""
+class PhraseStart:
+    """The phrases that begin with one word, by what follows it."""
 
     alone: tuple[Phrase, ...]
     followed: Mapping[str, tuple[Phrase, ...]]
@@ -53,15 +53,15 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A phrase found in a query, and the places of its words."""
+class FoundPhrase:
+    """A phrase found in a query, and its words' places."""
 
     phrase: Phrase
     at: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Deadlines:
+class DeadlineTable:
     """How a language sets a deadline; all words folded."""
 
     #: Milliseconds of a unit.
@@ -108,28 +108,28 @@ class Deadlines:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """One language: words that only it uses so often, words of courtesy, phrases by their first word, deadlines."""
+class SignalTable:
+    """The words and phrases of one language that signal something."""
 
     language: str
     marks: frozenset[str]
     #: Words that begin a phrase, set a limit or are courtesy.
     known: frozenset[str]
     courtesy: frozenset[str]
-    starts: Mapping[str, Start]
-    deadlines: Deadlines
+    starts: Mapping[str, PhraseStart]
+    deadlines: DeadlineTable
     #: Words that ask for what there is, and name nothing of it.
     general: frozenset[str]
     #: Words of an offer of help that offers nothing in particular.
     idle: frozenset[str]
     #: Phrases that ask for a search (find, where is, show me) and are no words to look for, by their first word.
-    requests: Mapping[str, Start]
+    find_requests: Mapping[str, PhraseStart]
     #: Phrases that ask for what was decided last, by their first word.
-    latest: Mapping[str, Start]
+    find_latest: Mapping[str, PhraseStart]
     #: Phrases that ask how things stand (where did we stop, catch me up), by their first word.
-    overview: Mapping[str, Start]
+    overview: Mapping[str, PhraseStart]
     #: Words for what recurs, by their first word.
-    themes: Mapping[str, Start]
+    themes: Mapping[str, PhraseStart]
     #: Words that name nothing beside what asks how things stand.
     overview_beside: frozenset[str]
     #: Words behind such a phrase that make it another thing: find *and* replace.
@@ -137,7 +137,7 @@ class Table:
 
 
 @cache
-def table(language: str) -> Table:
+def load_table(language: str) -> SignalTable:
     """Return the table of one of `LANGUAGES`, read once.
 
     Raises FileNotFoundError for another, KeyError if the file lacks a part.
@@ -150,27 +150,27 @@ def table(language: str) -> Table:
         for strength, patterns in data[group].items()
         for row in patterns
     ]
-    starts = _by_first(rows, lists)
-    requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
-    latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
-    overview = _by_first([("overview", 0.0, row) for row in data["overview"]["phrases"]], lists)
+    starts = _index_by_first(rows, lists)
+    requests = _index_by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
+    latest = _index_by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
+    overview = _index_by_first([("overview", 0.0, row) for row in data["overview"]["phrases"]], lists)
     courtesy = _split(data["courtesy"])
-    deadlines = _deadlines(data["deadline"])
-    return Table(
+    deadlines = _read_deadlines(data["deadline"])
+    return SignalTable(
         language=language,
         marks=_split(data["marks"]),
         known=deadlines.limits | courtesy | ({*starts, *requests} - _CLASSES),
         courtesy=courtesy,
         starts=starts,
-        requests=requests,
-        latest=latest,
+        find_requests=requests,
+        find_latest=latest,
         overview=overview,
-        themes=_by_first([("themes", 0.0, row) for row in data["overview"]["themes"]], lists),
-        overview_beside=frozenset(word.key for word in words(data["overview"]["beside"])),
+        themes=_index_by_first([("themes", 0.0, row) for row in data["overview"]["themes"]], lists),
+        overview_beside=frozenset(word.key for word in split_words(data["overview"]["beside"])),
         no_request=_split(data["requests"]["unless_before"]),
         deadlines=deadlines,
-        general=frozenset(word.key for word in words(data["general"])),
-        idle=frozenset(word.key for word in words(data["idle"])),
+        general=frozenset(word.key for word in split_words(data["general"])),
+        idle=frozenset(word.key for word in split_words(data["idle"])),
     )
 
 
@@ -178,7 +178,7 @@ def _read_signals(name: str) -> dict[str, Any]:
     return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
+def _read_deadlines(rows: Mapping[str, Any]) -> DeadlineTable:
     """Return how a language sets a deadline, from its file.
 
     In the files a factor is written as `{ factor = "words" }`.
@@ -187,7 +187,7 @@ def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
     sets = {key: _split(row) for key, row in rows.items() if key not in factors}
     limits = _split(common["limits"])
     sets |= {"limits": limits | sets["limits"], "inside": limits | sets["inside"]}
-    return Deadlines(_by_word(common["units"]) | _by_word(rows["units"]), _by_word(rows["numbers"]), **sets)
+    return DeadlineTable(_by_word(common["units"]) | _by_word(rows["units"]), _by_word(rows["numbers"]), **sets)
 
 
 def _by_word(rows: Mapping[str, str]) -> dict[str, float]:
@@ -201,22 +201,24 @@ def is_general(text: str) -> bool:
     *important* names nothing, *imports* do. English and one other language together must know all of them. Words that are not
     searched for do not count; a text without others is general.
     """
-    naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
-    return not naming_words or any(naming_words <= table(language).general for language in LANGUAGES)
+    naming_words = {word.key for word in split_words(text) if terms(text[word.start : word.end])} - load_table("en").general
+    return not naming_words or any(naming_words <= load_table(language).general for language in LANGUAGES)
 
 
 def is_idle(text: str) -> bool:
     """Return whether a question offers help and names nothing: "¿algo más?"."""
-    naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])}
-    return any(naming_words <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
+    naming_words = {word.key for word in split_words(text) if terms(text[word.start : word.end])}
+    return any(
+        naming_words <= load_table(language).general | load_table(language).idle | load_table("en").idle for language in LANGUAGES
+    )
 
 
-def particular(text: str) -> str:
+def strip_general(text: str) -> str:
     """Return a text without words that name nothing; "" without others."""
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
-def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, Start]:
+def _index_by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, PhraseStart]:
     """Return phrases by each word that they may begin with.
 
     A row is (group, weight, pattern). One phrase is made for each choice of words that may be left out. Raises KeyError for an
@@ -226,7 +228,7 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
     for group, weight, row in rows:
         choices: list[list[list[frozenset[str] | None]]] = []
         for part in row.strip("^$ ").split():
-            steps = _steps(part.removesuffix("?"), lists)
+            steps = _parse_steps(part.removesuffix("?"), lists)
             choices.append([steps, []] if part.endswith("?") else [steps])
         for chosen in product(*choices):
             phrase = Phrase(group, weight, tuple(chain(*chosen)), row.startswith("^"), row.endswith("$"))
@@ -235,7 +237,7 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
     return {word: _start(phrases) for word, phrases in by_first.items()}
 
 
-def _start(phrases: Sequence[Phrase]) -> Start:
+def _start(phrases: Sequence[Phrase]) -> PhraseStart:
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -245,7 +247,7 @@ def _start(phrases: Sequence[Phrase]) -> Start:
         if next_steps and next_steps[0] is None:
             for word in next_steps[1] or ():
                 gapped.setdefault(word, []).append(phrase)
-    return Start(
+    return PhraseStart(
         alone=tuple(phrase for phrase in phrases if len(phrase.steps) == 1),
         followed={word: tuple(phrases_found) for word, phrases_found in followed.items()},
         gapped={word: tuple(phrases_found) for word, phrases_found in gapped.items()},
@@ -256,8 +258,7 @@ def _split(row: str) -> frozenset[str]:
     return frozenset(fold(word) for word in row.split())
 
 
-def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return a row's part as sets of words, None for gaps."""
+def _parse_steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
@@ -267,26 +268,26 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
         for word in part.split("|"):
             either |= lists[word[1:]] if word.startswith("@") else {word if word.startswith("<") else fold(word)}
         return [frozenset(either)]
-    return [frozenset({word.key}) for word in words(part)]
+    return [frozenset({word.key}) for word in split_words(part)]
 
 
-def read_by(query: Sequence[Word]) -> Table:
-    """Return the table of the language with most marks in a query."""
+def choose_table(query: Sequence[Word]) -> SignalTable:
+    """Return the table of the language with most marks."""
     keys = {word.key for word in query}
-    counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
+    counts = {language: len(load_table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
-    tied = [table(language) for language in LANGUAGES if counts[language] == most]
+    tied = [load_table(language) for language in LANGUAGES if counts[language] == most]
     return max(tied, key=lambda language_table: len(keys & language_table.known))
 
 
-def find(query: Sequence[Word], reading: Table) -> list[Found]:
+def find_phrases(query: Sequence[Word], reading: SignalTable) -> list[FoundPhrase]:
     """Return the phrases in a query's first 200 words, in order."""
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
 
 
-def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return the (first, after last) places that ask for the latest decision."""
-    return [(phrase.at[0], phrase.at[-1] + 1) for phrase in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
+def find_latest(query: Sequence[Word], reading: SignalTable) -> list[tuple[int, int]]:
+    """Return (first, after last) where the latest decision is asked for."""
+    return [(phrase.at[0], phrase.at[-1] + 1) for phrase in _find(query[:_MOST_WORDS], reading.find_latest, reading.courtesy)]
 
 
 def asks_overview(text: str, query: Sequence[Word]) -> bool:
@@ -295,16 +296,16 @@ def asks_overview(text: str, query: Sequence[Word]) -> bool:
     Its other words name nothing (see `is_general`). Words of courtesy do not count. So short a question may have no word that
     tells its language apart.
     """
-    return any(_asks_overview(text, query[:_MOST_WORDS], table(language)) for language in LANGUAGES)
+    return any(_asks_overview(text, query[:_MOST_WORDS], load_table(language)) for language in LANGUAGES)
 
 
 def asks_themes(text: str) -> bool:
     """Return whether a text names themes, patterns or trends."""
-    query = words(text)[:_MOST_WORDS]
-    return any(_find(query, table(language).themes, frozenset()) for language in LANGUAGES)
+    query = split_words(text)[:_MOST_WORDS]
+    return any(_find(query, load_table(language).themes, frozenset()) for language in LANGUAGES)
 
 
-def _asks_overview(text: str, query: Sequence[Word], reading: Table) -> bool:
+def _asks_overview(text: str, query: Sequence[Word], reading: SignalTable) -> bool:
     phrases = _find(query, reading.overview, reading.courtesy)
     inside = {index for phrase in phrases for index in phrase.at}
     usual_words = reading.courtesy | reading.overview_beside
@@ -312,14 +313,14 @@ def _asks_overview(text: str, query: Sequence[Word], reading: Table) -> bool:
     return bool(phrases) and is_general(" ".join(text[word.start : word.end] for word in outside))
 
 
-def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
+def find_requests(query: Sequence[Word], reading: SignalTable) -> list[tuple[int, int]]:
     """Return where a query asks for a search.
 
     As (first place, place after the last) of each phrase. Words of courtesy in front belong to the phrase (*can you please
     find*); one followed by a word that makes it another thing (*find and replace*) is left out.
     """
     spans: list[tuple[int, int]] = []
-    for phrase in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
+    for phrase in _find(query[:_MOST_WORDS], reading.find_requests, reading.courtesy):
         start, end = phrase.at[0], phrase.at[-1] + 1
         if end < len(query) and query[end].key in reading.no_request and query[end].clause == query[start].clause:
             continue
@@ -329,9 +330,9 @@ def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
     return spans
 
 
-def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozenset[str]) -> list[Found]:
+def _find(query: Sequence[Word], starts: Mapping[str, PhraseStart], courtesy: frozenset[str]) -> list[FoundPhrase]:
     keys = [word.key for word in query]
-    matches: list[Found] = []
+    matches: list[FoundPhrase] = []
     for i, key in enumerate(keys):
         start = starts.get(key)
         if start is None:
@@ -345,17 +346,16 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
         gapped = [start.gapped[k] for k in keys[i + 1 : min(end, i + 2 + _GAP)] if k in start.gapped] if start.gapped else ()
         if not (start.alone or following or gapped):
             continue
-        opens = _opens(query, i, courtesy)
+        opens = _opens_clause(query, i, courtesy)
         for phrase in chain(start.alone, following, *gapped):
             if opens or not phrase.is_first:
-                at = _rest(keys, i, end, phrase, 1)
+                at = _match_rest(keys, i, end, phrase, 1)
                 if at:
-                    matches.append(Found(phrase, at))
+                    matches.append(FoundPhrase(phrase, at))
     return _outermost(matches)
 
 
-def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
-    """Return whether a word is the first of its clause."""
+def _opens_clause(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
     clause = query[at].clause
     for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
         if query[i].clause != clause:
@@ -365,7 +365,7 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
     return at <= _GAP
 
 
-def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
+def _match_rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
     """Return the places of a phrase's other steps, else ()."""
     first, steps = at, phrase.steps
     while number < len(steps):
@@ -374,7 +374,7 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
             after = steps[number + 1] or ()
             for i in range(at + 1, min(end, at + 2 + _GAP)):
                 if keys[i] in after:
-                    following = _rest(keys, i, end, phrase, number + 2)
+                    following = _match_rest(keys, i, end, phrase, number + 2)
                     if following:
                         return (*range(first, at + 1), *following)
             return ()
@@ -385,8 +385,8 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
     return () if phrase.is_last and at + 1 != end else tuple(range(first, at + 1))
 
 
-def _outermost(phrases: list[Found]) -> list[Found]:
-    outermost: list[Found] = []
+def _outermost(phrases: list[FoundPhrase]) -> list[FoundPhrase]:
+    outermost: list[FoundPhrase] = []
     positions_taken: dict[int, list[frozenset[int]]] = {}
     for phrase in sorted(phrases, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):
         places = frozenset(phrase.at)

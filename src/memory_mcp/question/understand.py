@@ -8,9 +8,9 @@ from itertools import groupby
 from memory_mcp.base.text import cjk_runs, tokens_with_terms
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.question.intent import Intent, classify, is_overview, last_of
-from memory_mcp.question.phrases import find, is_general, particular, read_by
+from memory_mcp.question.phrases import choose_table, find_phrases, is_general, strip_general
 from memory_mcp.question.timehints import find_time
-from memory_mcp.question.words import Word, words
+from memory_mcp.question.words import Word, split_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Question:
     window: TimeWindow | None
     window_words: str
     #: The words to look for: the text without its deadline, its time and what asks for a search.
-    words: str
+    split_words: str
     #: Nothing in particular is asked for: "what happened", "anything important".
     is_general: bool
     #: It asks how things stand: "where did we stop", "catch me up".
@@ -41,12 +41,15 @@ class Question:
 
     @property
     def particular(self) -> str:
-        """The words that name something, for a question about patterns; "" where none does."""
-        return particular(self.words)
+        """The words that name something, for a question about patterns.
+
+        "" where none does.
+        """
+        return strip_general(self.split_words)
 
     @property
     def asks_period(self) -> bool:
-        """Whether the question names a time and nothing else in particular: "what did we do on 2 February"."""
+        """Whether only a time is named: "what did we do on 2 February"."""
         return self.is_general and self.window is not None
 
 
@@ -77,7 +80,7 @@ def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | Non
         deadline_ms=classified.deadline_ms,
         window=hint.window,
         window_words=hint.words,
-        words=words,
+        split_words=words,
         is_general=general,
         asks_overview=asks_overview,
         last_of=last_of(words),
@@ -97,8 +100,10 @@ def subject_words(text: str) -> tuple[str, ...]:
 
     Each once, in order; a run of CJK characters is one of them.
     """
-    typed = words(text)
-    asking = {position for phrase in find(typed, read_by(typed)) if phrase.phrase.group == _ASKS for position in phrase.at}
+    typed = split_words(text)
+    asking = {
+        position for phrase in find_phrases(typed, choose_table(typed)) if phrase.phrase.group == _ASKS for position in phrase.at
+    }
     subjects: list[str] = []
     for token, _ in tokens_with_terms(_blank_words(text, [typed[position] for position in asking])):
         # Between ideographs a name of another script has no blanks around it: 为什么用kafka做队列.
@@ -116,15 +121,15 @@ def topic_subject(text: str) -> str:
 
     "" if no other is left. Of a phrase that asks for themes the words in its gap remain: *how did* code attribution *evolve*.
     """
-    typed = words(text)
-    reading = read_by(typed)
+    typed = split_words(text)
+    reading = choose_table(typed)
     # Between ideographs there are no blanks, which `particular` goes by.
     asking = [word for word in typed if word.key in reading.general and cjk_runs(word.key)]
-    for match in find(typed, reading):
+    for match in find_phrases(typed, reading):
         if match.phrase.group == _EXPLORES:
             literal = frozenset[str]().union(*(step for step in match.phrase.steps if step is not None))
             asking += [typed[position] for position in match.at if typed[position].key in literal]
-    return particular(_blank_words(text, asking))
+    return strip_general(_blank_words(text, asking))
 
 
 def _names_something(word: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memory_mcp.base.text import fold
-from memory_mcp.question.exact import Piece
+from memory_mcp.question.exact import LiteralPiece
 
 #: What a word's key is where its text does not count.
 CODE, QUOTE, NUMBER = "<code>", "<quote>", "<number>"
@@ -23,7 +23,10 @@ _WORD = re.compile(
 
 
 class Word(NamedTuple):
-    """A word: the form it is compared by, its place in the text, and the number of its clause."""
+    """A word.
+
+    The form it is compared by, its place in the text, and the number of its clause.
+    """
 
     key: str
     start: int
@@ -31,7 +34,7 @@ class Word(NamedTuple):
     clause: int
 
 
-def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
+def split_words(text: str, literal: Sequence[LiteralPiece] = ()) -> list[Word]:
     """Return the words of a text in order.
 
     A literal piece is one word, whatever it holds. `literal` pieces must be in order. Punctuation is no word, and begins a new
@@ -40,15 +43,14 @@ def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
     found_words: list[Word] = []
     clause = at = 0
     for piece in literal:
-        clause = _scan(text, at, piece.start, clause, found_words)
+        clause = _add_words(text, at, piece.start, clause, found_words)
         found_words.append(Word(QUOTE if piece.kind == "quote" else CODE, piece.start, piece.end, clause))
         at = piece.end
-    _scan(text, at, len(text), clause, found_words)
+    _add_words(text, at, len(text), clause, found_words)
     return found_words
 
 
-def _scan(text: str, start: int, end: int, clause: int, scanned: list[Word]) -> int:
-    """Add words to `scanned`; return the clause at the end."""
+def _add_words(text: str, start: int, end: int, clause: int, scanned: list[Word]) -> int:
     for match in _WORD.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "stop":

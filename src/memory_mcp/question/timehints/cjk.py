@@ -31,30 +31,32 @@ _UNITS = {"天": "day", "日": "day", "周": "week", "週": "week", "星期": "w
 _UNITS |= {"小时": "hour", "小時": "hour", "時間": "hour", "分": "minute", "秒": "second"}
 
 
-def _any(words: Mapping[str, object]) -> str:
-    """Return a pattern of any of the words, longer ones first."""
+def _any_of(words: Mapping[str, object]) -> str:
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
 #: Before a counted month or week.
 _COUNTER = "(?:个|個|か|カ|ヶ|ヵ|ケ)"
 _PIECES = {
-    "year": r"(?<!\d)(?:(?P<y>(?:19[89]|20\d)\d|二[〇零一二三四五六七八九]{3})|(?P<yb>" + _any(_YEARS_BACK) + "))年的?の?",
+    "year": r"(?<!\d)(?:(?P<y>(?:19[89]|20\d)\d|二[〇零一二三四五六七八九]{3})|(?P<yb>" + _any_of(_YEARS_BACK) + "))年的?の?",
     "month": "(?<![0-9個个か月ヶ第])(?P<m>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月(?!間|间|曜)",
     "day": "(?P<d>3[01]|[12][0-9]|0?[1-9]|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])[日号號](?!間|间|曜)",
-    "third": f"(?P<third>{_any(_THIRDS)})",
+    "third": f"(?P<third>{_any_of(_THIRDS)})",
     "week": "(?:个|個)?(?:周|週|星期|礼拜|禮拜)",
-    "back": f"(?<![日基根以])(?P<back>{_any(_BACK)})",
+    "back": f"(?<![日基根以])(?P<back>{_any_of(_BACK)})",
     "number": r"(?<![\d第一二三四五六七八九十])(?P<n>[1-9]\d{0,2}|[一二三四五六七八九两兩]|十[一二三四五六七八九]?)",
     "unit": f"(?:{_COUNTER}?(?P<u>天|日|周|週|星期|礼拜|年|小时|小時|時間|分|秒)|{_COUNTER}(?P<mu>月))(?:間|间|钟|鐘)?",
-    "part": f"(?:の?(?P<part>{_any(_PARTS)})(?![餐饭飯会會])[上晨间間]?)?",
+    "part": f"(?:の?(?P<part>{_any_of(_PARTS)})(?![餐饭飯会會])[上晨间間]?)?",
     "wd": "(?:(?:的|の)?(?P<wj>[月火水木金土日])曜日?|(?P<w>[一二三四五六日天])(?![共起直定样些次个個下本点段])|(?P<end>末))?",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
-    """A window and the places of its words; `behind` is where the question goes on, after a particle."""
+class TimePhrase:
+    """A window and the places of its words.
+
+    `behind` is where the question goes on, after a particle.
+    """
 
     window: TimeWindow
     start: int
@@ -66,8 +68,11 @@ def _compile_template(template: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
 
 
-def _number(text: str) -> int:
-    """Return the number written as 12, 十二, 二十三 or 二〇二三. Raises KeyError or ValueError for another text."""
+def _parse_number(text: str) -> int:
+    """Return the number written as 12, 十二, 二十三 or 二〇二三.
+
+    Raises KeyError or ValueError for another text.
+    """
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
@@ -76,97 +81,103 @@ def _number(text: str) -> int:
     return int("".join(str(_NUMERALS[c]) for c in text))
 
 
-def _year(m: re.Match[str], on: Windows) -> int | None:
-    """Return the year of a match, in figures or relative to this year (去年); None where it names none."""
-    return _number(m["y"]) if m["y"] else on.today.year - _YEARS_BACK[m["yb"]] if m["yb"] else None
+def _year_of(m: re.Match[str], on: Windows) -> int | None:
+    """Return a match's year, in figures or relative (去年)."""
+    return _parse_number(m["y"]) if m["y"] else on.today.year - _YEARS_BACK[m["yb"]] if m["yb"] else None
 
 
-def _date(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day of 2023年10月28日 or 10月28日, or its part where one is named; without a year the latest such day."""
-    month, day = _number(m["m"]), _number(m["d"])
-    return on.day(dt.date(_year(m, on) or on.begun(month, day), month, day), _hours(m))
+def _read_date(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the day of 2023年10月28日 or 10月28日, or its part."""
+    month, day = _parse_number(m["m"]), _parse_number(m["d"])
+    return on.day_window(dt.date(_year_of(m, on) or on.latest_year(month, day), month, day), _hours_of(m))
 
 
-def _iso(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day of 2026-01-30 or 2026/1/30. Raises ValueError for an impossible date."""
-    return on.day(dt.date(int(m["y"]), int(m["m"]), int(m["d"])))
+def _read_iso(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the day of 2026-01-30 or 2026/1/30.
+
+    Raises ValueError for an impossible date.
+    """
+    return on.day_window(dt.date(int(m["y"]), int(m["m"]), int(m["d"])))
 
 
-def _month(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the month, or its third, of 2026年1月 or 1月; without a year the latest begun."""
-    month = _number(m["m"])
-    return _third(on.months(_year(m, on) or on.begun(month), month, 1), m, on)
+def _read_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the month, or its third, of 2026年1月 or 1月."""
+    month = _parse_number(m["m"])
+    return _take_third(on.months_window(_year_of(m, on) or on.latest_year(month), month, 1), m, on)
 
 
-def _third(window: TimeWindow, m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the beginning, middle or end of a window where the match names one (初, 中旬, 末), else the window."""
-    return on.third(window, _THIRDS[m["third"]]) if m["third"] else window
+def _take_third(window: TimeWindow, m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return a window's beginning, middle or end, where named."""
+    return on.third_of(window, _THIRDS[m["third"]]) if m["third"] else window
 
 
-def _season(m: re.Match[str], on: Windows) -> TimeWindow | None:
+def _read_season(m: re.Match[str], on: Windows) -> TimeWindow | None:
     """Return the season of 2025年夏 or 去年夏; None without a year."""
-    year = _year(m, on)
-    return on.months(year, _SEASONS[m["s"]], 3) if year else None
+    year = _year_of(m, on)
+    return on.months_window(year, _SEASONS[m["s"]], 3) if year else None
 
 
-def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the year, or its third, of 2025年 or 去年; None for a future year, or without a year."""
-    year = _year(m, on)
-    return _third(on.months(year, 1, 12), m, on) if year and year <= on.today.year else None
+def _read_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the year, or its third, of 2025年 or 去年."""
+    year = _year_of(m, on)
+    return _take_third(on.months_window(year, 1, 12), m, on) if year and year <= on.today.year else None
 
 
-def _week(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the week of 上周, the day of 上周六 or 先週の土曜日, or the weekend of 先週末."""
-    week = on.period("week", _BACK[m["back"]])
+def _read_week(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the week of 上周, or a day of it."""
+    week = on.period_window("week", _BACK[m["back"]])
     if m["end"]:
-        return on.weekend(_BACK[m["back"]])
+        return on.weekend_window(_BACK[m["back"]])
     name = m["w"] or m["wj"]
-    return on.nth(week, "day", _WEEKDAYS[name] + 1) if name else week
+    return on.nth_within(week, "day", _WEEKDAYS[name] + 1) if name else week
 
 
-def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+def _read_month_back(m: re.Match[str], on: Windows) -> TimeWindow | None:
     """Return the month, or its third, of 上个月 or 先月."""
-    return _third(on.period("month", _BACK[m["back"]]), m, on)
+    return _take_third(on.period_window("month", _BACK[m["back"]]), m, on)
 
 
 def _find_named_day(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day of 昨天, or the part of it that the word itself (今朝) or one behind it names."""
+    """Return the day of 昨天, or a part of it."""
     word = m["word"]
     part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
-    return on.day(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours(m))
+    return on.day_window(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours_of(m))
 
 
-def _hours(m: re.Match[str]) -> tuple[int, int] | None:
-    """Return the hours (first, after the last) of a part of a day, such as 上午; None where the match names none."""
+def _hours_of(m: re.Match[str]) -> tuple[int, int] | None:
+    """Return the hours (first, after the last) of a day's part."""
     return _PARTS[m["part"]] if m["part"] else None
 
 
-def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the whole day or period of 三天前, the time around 2時間前; None for 3日前 without kana ("before the 3rd")."""
+def _read_ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the period of 三天前, the time around 2時間前."""
     unit = _UNITS[m["u"] or m["mu"]]
     if m["u"] == "日" and not _KANA.search(m.string):
         return None
-    return on.ago(unit, _number(m["n"])) if unit in SECONDS else on.period(unit, _number(m["n"]))
+    return on.window_ago(unit, _parse_number(m["n"])) if unit in SECONDS else on.period_window(unit, _parse_number(m["n"]))
 
 
-def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the window of the last days, weeks or hours up to today or now, as in 最近三天; see `Windows.rolling`."""
-    return on.rolling(_UNITS[m["u"] or m["mu"]], _number(m["n"]))
+def _read_rolling(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the window of 最近三天, up to today or now."""
+    return on.rolling_window(_UNITS[m["u"] or m["mu"]], _parse_number(m["n"]))
 
 
 _Resolver = Callable[[re.Match[str], Windows], TimeWindow | None]
 #: The longer of two that begin at one place first.
 _FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = (
-    (_compile_template(r"(?<![0-9A-Za-z_.\-/])(?P<y>20\d\d)[-/](?P<m>[01]?\d)[-/](?P<d>[0-3]?\d)(?![0-9A-Za-z.\-/:])"), _iso),
-    (_compile_template("(?:{year})?{month}{day}{part}"), _date),
-    (_compile_template("(?:{year})?{month}(?![0-9]{1,2}[日号號])份?(?:(?:的|の)?{third})?"), _month),
-    (_compile_template("{year}(?P<s>[春夏秋冬])[天季]?"), _season),
-    (_compile_template("{year}(?![0-9一二三四五六七八九十]+月){third}?"), _whole_year),
-    (_compile_template("{back}{week}(?!期)(?!年|刊){wd}"), _week),
-    (_compile_template("{back}(?:个|個)?月(?!曜){third}?"), _back_month),
-    (_compile_template(f"(?P<word>{_any(_DAYS_BACK)})(?<!今日(?=本)){{part}}"), _find_named_day),
-    (_compile_template("{number}{unit}(?:之|以)?前(?!後|后)"), _ago),
-    (_compile_template("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _rolling),
+    (
+        _compile_template(r"(?<![0-9A-Za-z_.\-/])(?P<y>20\d\d)[-/](?P<m>[01]?\d)[-/](?P<d>[0-3]?\d)(?![0-9A-Za-z.\-/:])"),
+        _read_iso,
+    ),
+    (_compile_template("(?:{year})?{month}{day}{part}"), _read_date),
+    (_compile_template("(?:{year})?{month}(?![0-9]{1,2}[日号號])份?(?:(?:的|の)?{third})?"), _read_month),
+    (_compile_template("{year}(?P<s>[春夏秋冬])[天季]?"), _read_season),
+    (_compile_template("{year}(?![0-9一二三四五六七八九十]+月){third}?"), _read_year),
+    (_compile_template("{back}{week}(?!期)(?!年|刊){wd}"), _read_week),
+    (_compile_template("{back}(?:个|個)?月(?!曜){third}?"), _read_month_back),
+    (_compile_template(f"(?P<word>{_any_of(_DAYS_BACK)})(?<!今日(?=本)){{part}}"), _find_named_day),
+    (_compile_template("{number}{unit}(?:之|以)?前(?!後|后)"), _read_ago),
+    (_compile_template("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _read_rolling),
 )
 #: Before a time these make it another one, or turn it round.
 _BLOCKED = re.compile("(?:不是|除了|并非|非|[每毎]年?|下|来|來|翌|明)$")
@@ -186,10 +197,10 @@ _JOINT = re.compile("(?:から|到|至|～|〜|~|和|与|與|と)")
 _PARTICLE = re.compile("[的のには、，]*")
 
 
-def read(query: str, on: Windows) -> Phrase | None:
-    """Return the first time that a Chinese or Japanese text names; None for any other text.
+def find_phrase(query: str, on: Windows) -> TimePhrase | None:
+    """Return the first time that a Chinese or Japanese text names.
 
-    One that a word before it denies or moves is skipped; after 8 of them the text is no question.
+    None for any other text. One that a word before it denies or moves is skipped; after 8 of them the text is no question.
     """
     if query.isascii() or not _HAS_CJK.search(query):
         return None
@@ -197,7 +208,7 @@ def read(query: str, on: Windows) -> Phrase | None:
     text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
     next_start = 0
     for _ in range(_MOST_BLOCKED):
-        match = _next(text, next_start, on)
+        match = _find_next(text, next_start, on)
         if not match:
             return None
         window, start, end = match
@@ -207,8 +218,8 @@ def read(query: str, on: Windows) -> Phrase | None:
     return None
 
 
-def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """Return the first possible time at or after a place as (window, start, end), past impossible dates; None for none."""
+def _find_next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
+    """Return the first possible time at or after a place."""
     matches = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(matches, key=lambda f: f[:2]):
         try:
@@ -220,16 +231,13 @@ def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None
     return None
 
 
-def _extend_phrase(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
-    """Return the phrase of a time with what is around it: a weekday after, a range, since, before, after or until.
-
-    Without any of them, or where the result would be empty, the time itself.
-    """
+def _extend_phrase(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> TimePhrase:
+    """Return the phrase of a time with what is around it."""
     neighbour = _BESIDE.match(text, end)
     weekday = _WEEKDAYS[neighbour["w"] or neighbour["wj"]] if neighbour else 0
-    if neighbour and (near := on.beside(window, weekday, 1, 1, as_span=False)):
-        return _phrase(text, near, start, neighbour.end())
-    joined = _range(text, window, start, end, on)
+    if neighbour and (near := on.window_beside(window, weekday, 1, 1, as_span=False)):
+        return _make_phrase(text, near, start, neighbour.end())
+    joined = _read_range(text, window, start, end, on)
     if joined:
         return joined
     kind, last = next(((kind, m.end()) for form, kind in _BOUNDS if (m := form.match(text, end))), ("", end))
@@ -241,29 +249,26 @@ def _extend_phrase(text: str, window: TimeWindow, start: int, end: int, on: Wind
     tomorrow = on.calendar.midnight_of(on.today + DAY)
     first = {"since": window.start_ms, "after": window.end_ms, "": window.start_ms}.get(kind, 0)
     after = {"before": window.start_ms, "until": window.end_ms, "": window.end_ms}.get(kind, tomorrow)
-    return _phrase(text, TimeWindow(first, after), start, last) if first < after else _phrase(text, window, start, end)
+    return _make_phrase(text, TimeWindow(first, after), start, last) if first < after else _make_phrase(text, window, start, end)
 
 
-def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
-    """Return the range of 从3月到5月 or 3月から5月まで, from the first's beginning to the second's end.
-
-    A year that only the first names counts for both. None where no second time follows, or it ends before the first begins.
-    """
+def _read_range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> TimePhrase | None:
+    """Return the range of 从3月到5月 or 3月から5月まで."""
     joint = _JOINT.match(text, end)
-    other = _next(text, joint.end(), on) if joint else None
+    other = _find_next(text, joint.end(), on) if joint else None
     if not joint or not other or other[1] != joint.end():
         return None
     second = text[joint.end() : other[2]]
     if "年" in text[start:end] and "月" in second and "年" not in second:
-        other = _next(text, joint.end(), on.seen_from(min(window.start_ms + _YEAR_MS, on.now_ms))) or other
+        other = _find_next(text, joint.end(), on.seen_from(min(window.start_ms + _YEAR_MS, on.now_ms))) or other
     if other[0].end_ms <= window.start_ms:
         return None
     closing = _RANGE_END.match(text, other[2])
     start -= bool(_SINCE.search(text[max(0, start - 1) : start]))
-    return _phrase(text, TimeWindow(window.start_ms, other[0].end_ms), start, closing.end() if closing else other[2])
+    return _make_phrase(text, TimeWindow(window.start_ms, other[0].end_ms), start, closing.end() if closing else other[2])
 
 
-def _phrase(text: str, window: TimeWindow, start: int, end: int) -> Phrase:
-    """Return a phrase, with the place after the particles and commas that follow it."""
+def _make_phrase(text: str, window: TimeWindow, start: int, end: int) -> TimePhrase:
+    """Return a phrase and the place after its particles."""
     particle = _PARTICLE.match(text, end)
-    return Phrase(window, start, end, particle.end() if particle else end)
+    return TimePhrase(window, start, end, particle.end() if particle else end)

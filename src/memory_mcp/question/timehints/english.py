@@ -2,7 +2,7 @@
 
 import re
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, compiled
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, compile_template
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)}
@@ -130,13 +130,13 @@ ENGLISH = Language(
     doubtful_seasons=frozenset({"spring", "fall"}),
     negations=frozenset("by not except excluding than half".split()),
     blockers=frozenset("next every each over within black version revision since before after until till".split()),
-    articles=compiled("(?:the )?"),
-    the_before=compiled(r"\bthe \Z"),
-    owner_before=compiled(r"\b(?:the|an?|this|that|my|your|his|her|its|our|their) \Z"),
-    unit_before=compiled(rf"\b(?:{any_of(_UNIT_NAMES)}s?|{any_of(_DAY_PARTS)}) \Z"),
-    joint=re.compile(compiled("{joint}", _PIECES).pattern + rf"|(?<=\d)/(?={DATE})", re.I),
-    conjunction=compiled(" and "),
-    clock=compiled(",? (?:(?P<around>around|about) |at )?{clock}" + r"(?!\w)", _PIECES),
+    articles=compile_template("(?:the )?"),
+    the_before=compile_template(r"\bthe \Z"),
+    owner_before=compile_template(r"\b(?:the|an?|this|that|my|your|his|her|its|our|their) \Z"),
+    unit_before=compile_template(rf"\b(?:{any_of(_UNIT_NAMES)}s?|{any_of(_DAY_PARTS)}) \Z"),
+    joint=re.compile(compile_template("{joint}", _PIECES).pattern + rf"|(?<=\d)/(?={DATE})", re.I),
+    conjunction=compile_template(" and "),
+    clock=compile_template(",? (?:(?P<around>around|about) |at )?{clock}" + r"(?!\w)", _PIECES),
     phrases=_PHRASES,
     pieces=_PIECES,
     article_words="the",

@@ -12,8 +12,8 @@ from memory_mcp.question.timehints import cjk
 from memory_mcp.question.timehints.english import ENGLISH
 from memory_mcp.question.timehints.french import FRENCH
 from memory_mcp.question.timehints.german import GERMAN
-from memory_mcp.question.timehints.language import CLOCK, DATE, OFFSET, YEAR, any_of, compiled, head_of
-from memory_mcp.question.timehints.reading import Reader
+from memory_mcp.question.timehints.language import CLOCK, DATE, OFFSET, YEAR, any_of, compile_template, head_of
+from memory_mcp.question.timehints.reading import TimeReader
 from memory_mcp.question.timehints.spanish import SPANISH
 from memory_mcp.question.timehints.windows import Windows
 
@@ -38,7 +38,7 @@ _PLAIN = re.compile(
 )  #: Words before a time, in any language: a question may mix them.
 _LEADS, _NEGATIONS = any_of(w for x in LANGUAGES for w in x.leads), any_of(w for x in LANGUAGES for w in x.negations)
 _BLOCKERS, _ARTICLES = any_of(w for x in LANGUAGES for w in x.blockers), "(?:the|de[mnr]|die|das|l[ae]s?|el|los) "
-_BLOCKED = compiled(rf"(?<![^\s(])(?:{_NEGATIONS} (?:{_LEADS} )?(?:{_ARTICLES})?|{_BLOCKERS} (?:{_ARTICLES})?)\Z")
+_BLOCKED = compile_template(rf"(?<![^\s(])(?:{_NEGATIONS} (?:{_LEADS} )?(?:{_ARTICLES})?|{_BLOCKERS} (?:{_ARTICLES})?)\Z")
 _BEGINS = frozenset[str]().union(*(x.begins for x in LANGUAGES))
 #: What reading may cost, counted in forms tried: 4,000 characters of prose cost at most 830 (300 samples of three corpora).
 #: Behind that the text is no question; words that look like times, and are none, would make reading it long.
@@ -48,7 +48,10 @@ _BACK = 40  # the longest stretch looked back over
 
 @dataclass(frozen=True, slots=True)
 class TimeHint:
-    """The window meant, or None; the phrase as written, less a preposition that adds nothing; the question without both."""
+    """The window meant, or None.
+
+    The phrase as written, less a preposition that adds nothing; the question without both.
+    """
 
     window: TimeWindow | None
     words: str
@@ -62,10 +65,10 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
     question with single blanks. Where several languages read a phrase at the same place, the longest is taken. A text that
     costs more than `MOST_EFFORT` is not read to its end.
     """
-    text, starts = _plain(query)
+    text, starts = _remove_code(query)
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))
-    other = cjk.read(query, windows)
-    readers = [Reader(text, windows, language) for language in LANGUAGES]
+    other = cjk.find_phrase(query, windows)
+    readers = [TimeReader(text, windows, language) for language in LANGUAGES]
     last_end = 0
     for start, head in starts:
         if head not in _BEGINS or start < last_end:
@@ -74,7 +77,7 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
             break
         if sum(r.effort for r in readers) > MOST_EFFORT:
             break
-        found_phrases = [f for r in readers if head in r.begins and (f := r.read(start, head)) and _END.match(text, f.end)]
+        found_phrases = [f for r in readers if head in r.begins and (f := r.read_time(start, head)) and _END.match(text, f.end)]
         if not found_phrases:
             continue
         best = max(found_phrases, key=lambda f: f.end)
@@ -87,7 +90,7 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
     return TimeHint(None, "", " ".join(query.split()))
 
 
-def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
+def _remove_code(query: str) -> tuple[str, list[tuple[int, str]]]:
     """Return the question, blanked but for plain words, and these words.
 
     At the same length; words are (start, head). Quotations are blanked unless they are all of it.

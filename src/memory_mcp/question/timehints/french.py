@@ -1,6 +1,6 @@
 """French: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
 
 _MONTH_NAMES = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"fevrier": 2, "aout": 8, "decembre": 12}
@@ -86,7 +86,7 @@ FRENCH = Language(
     units=_UNITS,
     sides=_SIDES,
     doubtful_days=frozenset({"hier"}),
-    speaks=compiled(
+    speaks=compile_template(
         r"(?<!\w)(?:le|la|les|qu|que|qui|quoi|nous|avons|fait|est|était|cette|je|une|depuis|parlé|décidé|passé)(?!\w)"
     ),
     leads=_LEADS,
@@ -94,11 +94,11 @@ FRENCH = Language(
     pairs=_PAIRS,
     negations=frozenset("pas sauf hors".split()),
     blockers=frozenset("chaque tous toutes prochain prochaine".split()),
-    articles=compiled("(?:(?:la|les?|ces) |l['’])?"),
-    the_before=compiled(r"\b(?:la|les?|ces) \Z"),
-    joint=compiled("{joint}", _PIECES),
-    conjunction=compiled(" et "),
-    clock=compiled(" à (?P<around>(?!))?(?:(?P<clock>" + CLOCK + r")|(?P<hour>(?:2[0-3]|1\d|\d) ?h(?:eures)?))(?!\w)"),
+    articles=compile_template("(?:(?:la|les?|ces) |l['’])?"),
+    the_before=compile_template(r"\b(?:la|les?|ces) \Z"),
+    joint=compile_template("{joint}", _PIECES),
+    conjunction=compile_template(" et "),
+    clock=compile_template(" à (?P<around>(?!))?(?:(?P<clock>" + CLOCK + r")|(?P<hour>(?:2[0-3]|1\d|\d) ?h(?:eures)?))(?!\w)"),
     phrases=_PHRASES,
     pieces=_PIECES,
     article_words="la le les ces l",

@@ -1,6 +1,6 @@
 """German: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
 
 _MONTH_NAMES = "januar februar märz april mai juni juli august september oktober november dezember".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"jänner": 1}
@@ -100,10 +100,10 @@ GERMAN = Language(
     blockers=frozenset(
         "jeden jede jedes nächsten nächste nächster nächstes kommenden kommende kommendes alle seit vor nach bis".split()
     ),
-    articles=compiled("(?:(?:de[mnrs]|die|das) )?"),
-    joint=compiled("{joint}", _PIECES),
-    conjunction=compiled(" und "),
-    clock=compiled(",? (?P<around>gegen )?(?:um )?{clock}" + r"(?!\w)", _PIECES),
+    articles=compile_template("(?:(?:de[mnrs]|die|das) )?"),
+    joint=compile_template("{joint}", _PIECES),
+    conjunction=compile_template(" und "),
+    clock=compile_template(",? (?P<around>gegen )?(?:um )?{clock}" + r"(?!\w)", _PIECES),
     phrases=_PHRASES,
     pieces=_PIECES,
     article_words="dem der den die das des",

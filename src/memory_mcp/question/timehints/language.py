@@ -33,24 +33,24 @@ COUNTED = (
 )
 
 
-def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
+def expand_template(template: str, pieces: Mapping[str, str] | None = None) -> str:
     """Return a template as pattern text.
 
     A space is white space, " ?" may be missing, {piece} is one of the pieces.
     """
-    text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
+    text = re.sub(r"\{([a-z_]+)\}", lambda m: expand_template((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
-def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
+def compile_template(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
     """Return an expanded template as a pattern that ignores case.
 
     See `expand`. Raises KeyError for an unknown piece.
     """
-    return re.compile(expand(template, pieces), re.I)
+    return re.compile(expand_template(template, pieces), re.I)
 
 
-_NEVER = compiled("(?!)")
+_NEVER = compile_template("(?!)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Form:
 
 
 @cache
-def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
+def compile_form(text: str) -> Callable[[str, int], re.Match[str] | None]:
     """Return a function that matches a form at a text's place.
 
     It returns None where the form does not match. Compiled once, on first use, as all forms take a tenth of a second.
@@ -86,19 +86,22 @@ def head_of(text: str, i: int = 0) -> str:
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 
 
-def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
+def make_form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
     """Return a form that ends where a word ends.
 
     Of a head of several words the first counts. `template` is expanded with `pieces` (see `expand`); `resolver` names a method
     of `Points`.
     """
     firsts = frozenset(map(head_of, heads))
-    return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)
+    return Form(firsts, expand_template(f"(?:{template})" + r"(?!\w)", pieces), resolver)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The words of a language, in lower case, and the forms of its phrases, the longer of two first."""
+    """The words of a language, in lower case, and its forms.
+
+    The longer of two first.
+    """
 
     months: Mapping[str, int]
     short_months: Mapping[str, int] = field(default_factory=dict)
@@ -170,25 +173,25 @@ class Language:
     begins: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the patterns and sets that follow from the tables, such as forms by their first words."""
+        """Compute the patterns and sets that follow from the tables."""
         openers = frozenset(
             words.replace("’", "'").split()[0].split("'")[0] for words in (*self.leads, *self.bounds, *self.pairs)
         )
         forms: dict[str, tuple[Form, ...]] = {}
         for resolver, heads, template in self.phrases:
-            phrase_form = form(resolver, heads, template, self.pieces)
+            phrase_form = make_form(resolver, heads, template, self.pieces)
             for head in phrase_form.heads:
                 forms[head] = (*forms.get(head, ()), phrase_form)
         computed: dict[str, object] = {
             "forms": forms,
-            "side": compiled(f" {any_of(self.sides)}" + r"(?!\w)"),
-            "lead": compiled(f"({any_of(self.leads)}) "),
-            "bound": compiled(f"{self.no_bound}({any_of(self.bounds)}) "),
-            "pair": compiled(f"({any_of(self.pairs)}) "),
+            "side": compile_template(f" {any_of(self.sides)}" + r"(?!\w)"),
+            "lead": compile_template(f"({any_of(self.leads)}) "),
+            "bound": compile_template(f"{self.no_bound}({any_of(self.bounds)}) "),
+            "pair": compile_template(f"({any_of(self.pairs)}) "),
             "openers": openers,
             "begins": openers.union(forms, self.article_words.split()),
         }
         if self.unit_before is _NEVER:
-            computed["unit_before"] = compiled(rf"\b{any_of(self.units)} \Z")
+            computed["unit_before"] = compile_template(rf"\b{any_of(self.units)} \Z")
         for name, value in computed.items():
             object.__setattr__(self, name, value)

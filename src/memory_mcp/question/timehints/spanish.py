@@ -1,6 +1,6 @@
 """Spanish: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
 
 _MONTH_NAMES = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"setiembre": 9}
@@ -88,12 +88,12 @@ SPANISH = Language(
     pairs=_PAIRS,
     negations=frozenset("no excepto salvo".split()),
     blockers=frozenset("cada todos todas próximo próxima".split()),
-    articles=compiled("(?:(?:el|la|los|las) )?"),
-    the_before=compiled(r"\b(?:el|la|los|las) \Z"),
+    articles=compile_template("(?:(?:el|la|los|las) )?"),
+    the_before=compile_template(r"\b(?:el|la|los|las) \Z"),
     no_bound="(?!antes de ayer)",
-    joint=compiled("{joint}", _PIECES),
-    conjunction=compiled(" y "),
-    clock=compiled(rf" a las? (?P<around>(?!))?(?:(?P<clock>{CLOCK})|(?P<hour>(?!)))" + r"(?!\w)"),
+    joint=compile_template("{joint}", _PIECES),
+    conjunction=compile_template(" y "),
+    clock=compile_template(rf" a las? (?P<around>(?!))?(?:(?P<clock>{CLOCK})|(?P<hour>(?!)))" + r"(?!\w)"),
     phrases=_PHRASES,
     pieces=_PIECES,
     article_words="el la los las",

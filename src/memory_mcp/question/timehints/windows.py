@@ -23,7 +23,10 @@ def month_of(year: int, month: int) -> dt.date:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The calendar seen from a day; `now_ms` (UTC milliseconds) is used for hours and smaller units."""
+    """The calendar seen from a day.
+
+    `now_ms` (UTC milliseconds) is used for hours and smaller units.
+    """
 
     calendar: Calendar
     now_ms: int
@@ -33,14 +36,14 @@ class Windows:
         """Return the calendar seen from a moment's local day; `now_ms` stays."""
         return Windows(self.calendar, self.now_ms, self.calendar.to_local(ms).date())
 
-    def days(self, first: dt.date, after: dt.date) -> TimeWindow:
+    def days_window(self, first: dt.date, after: dt.date) -> TimeWindow:
         """Return the window from one date up to, excluding, another.
 
         Raises ValueError if it is empty or begun before 1970.
         """
         return _positive(self.calendar.days_window(first, after))
 
-    def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
+    def local_dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
         """Return a window's first date and the one after its last.
 
         None for a window that is not of whole local days.
@@ -48,22 +51,22 @@ class Windows:
         first, after = (self.calendar.to_local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days_window(first, after) == window else None
 
-    def months(self, year: int, month: int, count: int) -> TimeWindow:
+    def months_window(self, year: int, month: int, count: int) -> TimeWindow:
         """Return `count` whole months; ValueError before 1970.
 
         A month below 1 or above 12 is of another year.
         """
-        return self.days(month_of(year, month), month_of(year, month + count))
+        return self.days_window(month_of(year, month), month_of(year, month + count))
 
-    def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
+    def day_window(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
         """Return a day, or its `hours` (first, after the last).
 
         The end may be above 24. Raises ValueError before 1970.
         """
-        day_window = self.days(day, day + DAY)
-        return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else day_window
+        day_window = self.days_window(day, day + DAY)
+        return TimeWindow(self.minute_ms(day, hours[0] * 60), self.minute_ms(day, hours[1] * 60)) if hours else day_window
 
-    def at(self, day: dt.date, minute: int) -> int:
+    def minute_ms(self, day: dt.date, minute: int) -> int:
         """Return the UTC milliseconds of a local clock's minute.
 
         `minute` counts from a day's 0:00; of two moments it is the earlier.
@@ -71,12 +74,12 @@ class Windows:
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
-    def week(self, year: int, week: int) -> TimeWindow:
+    def week_window(self, year: int, week: int) -> TimeWindow:
         """Return an ISO week; ValueError if the year lacks it."""
         monday = dt.date.fromisocalendar(year, week, 1)
-        return self.days(monday, monday + WEEK)
+        return self.days_window(monday, monday + WEEK)
 
-    def period(self, unit: str, back: int) -> TimeWindow:
+    def period_window(self, unit: str, back: int) -> TimeWindow:
         """Return the period that is `back` before the current one.
 
         `unit` is day, week, month, quarter or year. A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for
@@ -84,14 +87,14 @@ class Windows:
         """
         day = self.today
         if unit == "day":
-            return self.day(day - dt.timedelta(days=back))
+            return self.day_window(day - dt.timedelta(days=back))
         if unit in _DAYS_OF:
             monday = day - dt.timedelta(days=day.weekday() + _DAYS_OF[unit] * back)
-            return self.days(monday, monday + WEEK)
+            return self.days_window(monday, monday + WEEK)
         count = _MONTHS_OF[unit]
-        return self.months(day.year, (day.month - 1) // count * count + 1 - back * count, count)
+        return self.months_window(day.year, (day.month - 1) // count * count + 1 - back * count, count)
 
-    def rolling(self, unit: str, count: int) -> TimeWindow:
+    def rolling_window(self, unit: str, count: int) -> TimeWindow:
         """Return the window of the last `count` units.
 
         In days and longer units it begins that long before today and includes all of today; in hours and less it ends with this
@@ -106,9 +109,9 @@ class Windows:
         else:
             month = month_of(day.year, day.month - count * _MONTHS_OF[unit])
             first = min(month + dt.timedelta(days=day.day - 1), month_of(month.year, month.month + 1) - DAY)
-        return self.days(first, day + DAY)
+        return self.days_window(first, day + DAY)
 
-    def ago(self, unit: str, count: int) -> TimeWindow:
+    def window_ago(self, unit: str, count: int) -> TimeWindow:
         """Return `count` units ago, give or take a quarter.
 
         Hours, minutes or seconds. ValueError before 1970, KeyError for days.
@@ -117,27 +120,27 @@ class Windows:
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
-    def weekend(self, back: int | None) -> TimeWindow:
+    def weekend_window(self, back: int | None) -> TimeWindow:
         """Return the weekend `back` weeks ago; None: latest begun."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
-        return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
+        return self.days_window(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
-    def season(self, month: int, shift: int | None) -> TimeWindow:
+    def season_window(self, month: int, shift: int | None) -> TimeWindow:
         """Return three months from `month` on.
 
         `shift` None: the latest begun, 0: running or this year's, 1: latest over.
         """
         now = self.today
-        start = month_of(self.begun(month), month)
+        start = month_of(self.latest_year(month), month)
         running = now < month_of(start.year, month + 3)
         if shift and running:
             start = month_of(start.year - 1, month)
         if shift == 0 and not running:
             start = month_of(now.year, month)
-        return self.months(start.year, month, 3)
+        return self.months_window(start.year, month, 3)
 
-    def begun(self, month: int, day: int = 1) -> int:
+    def latest_year(self, month: int, day: int = 1) -> int:
         """Return the latest year in which a date has begun.
 
         Raises ValueError if the last nine years lack it.
@@ -148,7 +151,7 @@ class Windows:
                 return year
         raise ValueError(day)
 
-    def nth_day(self, day: int) -> TimeWindow:
+    def nth_day_window(self, day: int) -> TimeWindow:
         """Return the latest day of that number, today included.
 
         Raises ValueError for a number that no month has.
@@ -157,43 +160,43 @@ class Windows:
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
             if date.month == month.month and date <= self.today:
-                return self.day(date)
+                return self.day_window(date)
         raise ValueError(day)
 
-    def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
+    def third_of(self, window: TimeWindow, which: int) -> TimeWindow | None:
         """Return a whole period's beginning, middle or end (0 to 2).
 
         Of a week, month, quarter or year; None for any other window. Of a month the 1st to 10th, 11th to 20th and the rest; of
         a week two, two and three days.
         """
-        dates, unit = self.dates(window), self.unit(window)
+        dates, unit = self.local_dates(window), self.unit_of(window)
         if not dates or not unit:
             return None
         first, after = dates
         if unit in {"quarter", "year"}:
             count = _MONTHS_OF[unit] // 3
-            return self.months(first.year, first.month + which * count, count)
+            return self.months_window(first.year, first.month + which * count, count)
         cuts = [first + dt.timedelta(days=n) for n in ((0, 2, 4) if unit == "week" else (0, 10, 20))] + [after]
-        return self.days(cuts[which], cuts[which + 1])
+        return self.days_window(cuts[which], cuts[which + 1])
 
-    def unit(self, window: TimeWindow) -> str:
+    def unit_of(self, window: TimeWindow) -> str:
         """Return which unit a window is; "" for any other.
 
         Day, week, month, or, from any month on, quarter or year.
         """
-        first, after = self.dates(window) or (self.today, self.today)
+        first, after = self.local_dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
         unit_names = (name for name, n in _MONTHS_OF.items() if first.day == 1 and after == month_of(first.year, first.month + n))
         return "day" if after - first == DAY else next(unit_names, "")
 
-    def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
+    def nth_within(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
         """Return the nth (-1: the last) part of a window.
 
         Day, week, half, quarter, or weekday by its number. Weeks are counted from the window's first day, not by the calendar.
         None if there is none such, or the window is no whole month, quarter or year (of a week only days).
         """
-        dates, unit_name = self.dates(window), self.unit(window)
+        dates, unit_name = self.local_dates(window), self.unit_of(window)
         if not dates or (unit_name not in {"month", "quarter", "year"} and (unit_name, unit) != ("week", "day")):
             return None
         first, after = dates
@@ -205,23 +208,23 @@ class Windows:
             parts = list(pairwise(starts))
         elif unit == "week":
             parts = [(start := first + (n - 1) * WEEK, start + WEEK)] if n > 0 else [(after - WEEK, after)]
-            return self.days(*parts[0])
+            return self.days_window(*parts[0])
         else:
             if isinstance(unit, int):
                 first += dt.timedelta(days=(unit - first.weekday()) % 7)
                 after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
             step = DAY if unit == "day" else WEEK
             day = first + (n - 1) * step if n > 0 else after - DAY
-            return self.day(day) if first <= day < after else None
-        return self.days(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
+            return self.day_window(day) if first <= day < after else None
+        return self.days_window(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
 
-    def beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
+    def window_beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
         """Return what is so many units after or before a window.
 
         `side` is 1 for after, -1 for before; the window is of whole days; None where that is unclear. A unit is a weekday's
         number, "weekend" or a unit of time; `as_span` means the days in between.
         """
-        dates = self.dates(window)
+        dates = self.local_dates(window)
         if not dates:
             return None
         first, after = dates
@@ -229,19 +232,19 @@ class Windows:
             weekday, length = (unit, 1) if isinstance(unit, int) else (5, 2)
             nearest = after if side > 0 else first - dt.timedelta(days=length)
             nearest += side * dt.timedelta(days=side * (weekday - nearest.weekday()) % 7) + side * (count - 1) * WEEK
-            return self.days(nearest, nearest + length * DAY)
+            return self.days_window(nearest, nearest + length * DAY)
         from_there = self.seen_from(window.start_ms)
         if unit in _MONTHS_OF:
-            is_one = count == 1 if self.unit(window) == unit else self.unit(window) == "day" and not as_span
-            return from_there.period(unit, -side * count) if is_one else None
+            is_one = count == 1 if self.unit_of(window) == unit else self.unit_of(window) == "day" and not as_span
+            return from_there.period_window(unit, -side * count) if is_one else None
         if unit not in _DAYS_OF:
             return None
         far = dt.timedelta(days=_DAYS_OF[unit] * count)
         if as_span:
-            return self.days(after, after + far) if side > 0 else self.days(first - far, first)
-        if self.unit(window) != "day":
+            return self.days_window(after, after + far) if side > 0 else self.days_window(first - far, first)
+        if self.unit_of(window) != "day":
             return None
-        return self.day(first + side * far) if unit == "day" else from_there.period(unit, -side * count)
+        return self.day_window(first + side * far) if unit == "day" else from_there.period_window(unit, -side * count)
 
 
 def _positive(window: TimeWindow) -> TimeWindow:

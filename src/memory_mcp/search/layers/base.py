@@ -1,6 +1,6 @@
 """The contract of a retrieval layer: status, query, hits, and an answer within a budget."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -297,17 +297,11 @@ class Slice:
 class Scanner(Protocol):
     """Searches events by slices of time; needs no index."""
 
-    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str], settles: Callable[[Hit], bool] = ..., /) -> Slice | None:
         """Return what `read_slice` would, from segments known to hold the words.
 
-        None if all must be read. A literal text may occur inside words, so finding some of its segments is enough.
-        """
-        ...
-
-    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        """Return what `read_named` would, without prompts and nodes.
-
-        It takes two reads in place of nine. Nothing if all must be read.
+        None if all must be read. A literal text may occur inside words, so finding some of its segments is enough. A hit that
+        surely does not ask and `settles` is returned alone.
         """
         ...
 

@@ -222,7 +222,6 @@ class Budget:
         return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
 
     def _own_ms_left(self, now: float) -> float:
-        """Return the milliseconds until the earliest path limit; inf for none."""
         left_ms = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
         return left_ms if self.parent is None else min(left_ms, self.parent._own_ms_left(now))
 

@@ -188,7 +188,6 @@ def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
 
 
 def _summed_odds(odds: Array, group: Array) -> Array:
-    """Return the log of the summed odds of each group, `(groups,)`."""
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
     np.add.at(total, group, np.exp(odds - highest))
@@ -329,7 +328,6 @@ def fuse_pending(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch
 
 
 def _pool_scores(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
-    """Return the fused score; a missing side counts as its lowest."""
     odds = 0.0
     for name, share in _SHARES.items():
         score = scores_by_side.get(name, _lowest_score(name, doc_type))

@@ -264,17 +264,24 @@ class HitReader:
 _BEFORE, AFTER = 6, 24
 
 
-def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, TurnKind]:
+def turns_of(storage: Storage, events: Iterable[Event], copies: CopyReader | None = None) -> dict[EventId, TurnKind]:
     """Return the turns of prompts and tool events; plain ones are left out.
 
-    Each prompt costs a read of its neighbours.
+    The index tells those of prompts that it has; each other prompt, and each that had no reply, costs a read of its neighbours.
     """
     turns: dict[EventId, TurnKind] = {}
+    prompts: list[Event] = []
     for event in events:
         if asks_memory(event):
             turns[event.event_id] = TurnKind.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
-            earlier, after = storage.events.get_neighbours(event, _BEFORE, AFTER)
-            stretch = classify_turns([*earlier, event, *after], len(earlier) < _BEFORE)
-            turns[event.event_id] = stretch.get(event.event_id, TurnKind.PLAIN)
+            prompts.append(event)
+    indexed_turns = copies.find_turns(prompt.event_id for prompt in prompts) if copies is not None else {}
+    for prompt in prompts:
+        turn = indexed_turns.get(prompt.event_id, TurnKind.UNANSWERED)
+        if turn & (TurnKind.UNANSWERED | TurnKind.DOUBTFUL):
+            earlier, after = storage.events.get_neighbours(prompt, _BEFORE, AFTER)
+            stretch = classify_turns([*earlier, prompt, *after], len(earlier) < _BEFORE)
+            turn = stretch.get(prompt.event_id, TurnKind.PLAIN)
+        turns[prompt.event_id] = turn
     return turns

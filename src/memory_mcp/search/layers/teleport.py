@@ -333,7 +333,6 @@ def _search_layers(
 
 
 def _rate_missing(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
-    """Rate those messages of `names`, `(n,)` uint64, that a side lacks."""
     rated_sides: dict[LayerName, Side] = {}
     for layer in layers:
         side = rated_sides[layer.name] = sides[layer.name]

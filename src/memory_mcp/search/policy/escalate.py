@@ -67,8 +67,6 @@ def iter_searches(plan: Plan, question: str, hits: Sequence[Hit], is_enough: boo
 
 
 class _Scan:
-    """The slices of a scan for its threads, and what they found."""
-
     def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
         self._scanner = scanner
         self._query = query
@@ -217,9 +215,7 @@ class SubjectCheck:
         if count > _FEW_SEGMENTS:
             return False
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
-        if any(self._is_told(hit, word) for hit in self.scanner.read_replies(query, word)):
-            return False
-        mentions = self.scanner.read_named(query, [word])
+        mentions = self.scanner.read_named(query, [word], lambda hit: self._is_told(hit, word))
         if mentions is None and self.weighed.events <= _FEW_EVENTS:
             mentions = self.scanner.read_slice(query, [word])
         if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or count):

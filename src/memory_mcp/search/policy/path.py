@@ -247,7 +247,6 @@ def record_untried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tr
 
 
 def _count_used(path: Path, bound: str) -> int:
-    """Return how much of a bound a path has used."""
     return path.budget.used_nodes if bound == _NODES else path.budget.used_calls
 
 

@@ -228,7 +228,7 @@ def make_plan(query: Query, how: How, context: PlanContext) -> Plan:
     question = understand(query.text, now_ms, how.calendar or context.calendar, how.bounds.get("timeout_ms"))
     rules, live = RULES[intent := how.intent or question.intent], [_leave_out(s, how.without) for s in context.statuses]
     browses = question.asks_period or (question.is_general and (query.window is not None or intent is Intent.EXPLORE))
-    text = "" if browses else question.words
+    text = "" if browses else question.split_words
     mode, why = _choose_mode(how, question)
     bounds = _choose_bounds(how.bounds, context.settings, rules, mode, question.deadline_ms, pool_of(query.limit, how.offset))
     slow = _too_slow(live, context.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}

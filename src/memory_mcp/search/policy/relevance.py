@@ -160,7 +160,6 @@ class EvidenceReader:
         return self._latest[1]
 
     def _read_uncached(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
-        """Return what results show, without a look at what was judged before."""
         results = [_JudgedResult(hit, dict(hit.parts), *self._terms_of(hit)) for hit in hits[:NEIGHBOURS]]
         first = results[:COMPARED]
         best = max(first, key=lambda result: result.hit.score, default=None)
@@ -187,11 +186,9 @@ class EvidenceReader:
         return self._read[text]
 
     def _share_of(self, held_terms: Set[str]) -> float:
-        """Return the share of the question, by weight, of some of its terms."""
         return sum(map(self._asked.weights.__getitem__, held_terms)) / self._total
 
     def _hit_evidence(self, result: _JudgedResult, results: Sequence[_JudgedResult], *, is_literal: bool) -> HitEvidence:
-        """Return what is known of one of some results."""
         exchange, score, node, at = set(result.held_terms), result.hit.score, result.hit.node_id, result.hit.timestamp
         trusted_parts: Mapping[str, float] = result.parts if result.held_terms else {}
         for other in results:
@@ -230,7 +227,6 @@ class EvidenceReader:
 
 
 def _find_signals(results: Sequence[_JudgedResult], *, looks_up: bool) -> Signals:
-    """Return what results were found by."""
     by_words, by_meaning = (any(name in result.parts for result in results) for name in ("segment", "similarity"))
     by_words = by_words or (looks_up and by_meaning)
     if by_words:
@@ -244,7 +240,6 @@ def is_of_tree(hit: Hit) -> bool:
 
 
 def _segment_with_highest(results: Sequence[_JudgedResult], name: str) -> NodeId:
-    """Return the segment of the first result in which a part is highest."""
     return max(results, key=lambda result: result.parts.get(name, 0.0)).hit.node_id
 
 

@@ -15,7 +15,7 @@ from memory_mcp.model.exchange import only_asks
 from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
-from memory_mcp.question.phrases import particular
+from memory_mcp.question.phrases import strip_general
 from memory_mcp.question.understand import subject_words
 from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query, Scanner, Words, WordWeights, is_echo
 from memory_mcp.search.layers.budget import Budget
@@ -334,7 +334,7 @@ class Search:
         ranked = rank_hits(hits, parts.ranking, plan.now_ms, names_time=names_time, exact=bool(plan.exact), usage=used)
         ranked = put_replies_first(ranked, term_set(plan.judged))
         if plan.last_of is not None:
-            about, query = term_set(particular(plan.last_of)), self._asked
+            about, query = term_set(strip_general(plan.last_of)), self._asked
             if decisions := parts.successors.list_decisions(query.project, about, plan.window, query.limit):
                 # What is valid first, then the newest.
                 return put_first(sorted(decisions, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp)), ranked)

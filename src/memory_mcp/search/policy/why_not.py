@@ -146,8 +146,6 @@ def why_not(target: Target, look: Look, run: Run) -> WhyNot:
 
 
 class _Tries:
-    """Runs calls with changes, each of them once."""
-
     def __init__(self, target: Target, run: Run) -> None:
         self._target = target
         self._run = run

@@ -188,7 +188,6 @@ class AgenticLayer:
                     break
 
     def _go_straight_down(self, walk: Walk) -> None:
-        """Follow the likeliest children to a segment, whatever the time."""
         node_id = heapq.heappop(walk.frontier)[3]
         while not walk.found and not walk.is_cut:
             upper, walk.frontier = walk.frontier, []

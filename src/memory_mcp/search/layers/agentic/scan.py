@@ -5,11 +5,11 @@ If a keyword index knows which segments hold the words, only those and the event
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.text import probe, terms
-from memory_mcp.indexes.copy_reader import SegmentMatches
+from memory_mcp.indexes.copy_reader import CopyReader, SegmentMatches
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind, asks_memory, is_prompt
@@ -23,8 +23,6 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
 
-#: Returns the segments of a project (None: of all) that hold all of some terms; None if unknown.
-Holder = Callable[[Sequence[str], str | None], SegmentMatches | None]
 #: Most segments to read one by one: of more, comparing all events is faster.
 _FEW = 300
 #: Most slices of a scan.
@@ -41,38 +39,29 @@ _WEEK = dt.timedelta(days=7)
 class Scan:
     """Searches events by slices of time, or in named segments."""
 
-    def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
-        """Create the scanner; `holding` returns the segments that hold terms."""
+    def __init__(self, storage: Storage, tree: Tree, copies: CopyReader) -> None:
         self._storage = storage
         self._tree = tree
-        self._holding = holding
+        self._copies = copies
 
-    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str], settles: Callable[[Hit], bool] = lambda _: False) -> Slice | None:
         """Return the events with all of `words`, in segments that an index names.
 
         None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too few of a literal
-        text were found among the newest.
+        text were found among the newest. A hit that surely does not ask and `settles` comes alone: nodes and turns are not read.
         """
         # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
         matches = self._segments_with(inner, query.project)
         if matches is not None and len(matches.segments) <= _FEW:
-            return self._read_segments(matches, query, words)
+            return self._read_segments(matches, query, words, settles)
         # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
         matches = self._segments_with(words, query.project) if query.literal else matches
         if matches is None or not matches.segments:
             return None
-        events_slice = self._read_segments(replace(matches, segments=matches.segments[:_FEW]), query, words)
+        events_slice = self._read_segments(replace(matches, segments=matches.segments[:_FEW]), query, words, settles)
         least_count = 1 if len(matches.segments) <= _FEW else query.limit
         return events_slice if len(events_slice.hits) >= least_count else None
-
-    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        """Return the named events that surely do not ask, without nodes."""
-        where = self._segments_with([word], query.project)
-        if where is None or len(where.segments) > _FEW:
-            return ()
-        events = (e for e in self._newest_in(where, query, [word])[1] if not asks_memory(e) and (e.speaker or not is_prompt(e)))
-        return tuple(_quote_around(event, [word], SCORE) for event in events)
 
     def list_slices(self, query: Query) -> list[TimeWindow]:
         """Return the scope's time, cut at Mondays into at most 8 stretches.
@@ -94,34 +83,35 @@ class Scan:
     def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest events that hold all of `words`, and the number compared."""
         count, events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
-        return Slice(tuple(self._make_hits(events, words)), count)
+        return Slice(tuple(self._make_hits(events, words, {})), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
-        return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
+        return self._copies.find_segments(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
-    def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
-        count, events = self._newest_in(where, query, words)
-        return Slice(tuple(self._make_hits(events, words)), count)
-
-    def _newest_in(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> tuple[int, list[Event]]:
+    def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str], settles: Callable[[Hit], bool]) -> Slice:
         scope = scope_of(query, query.window)
         last, folded_words = self._storage.events.last_seq(), [fold_text(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
         events = {e.event_id: e for e in waiting if all(w in fold_text(e.text) for w in folded_words)}
-        count = len(waiting)
-        if where.segments:
-            segments = list(self._storage.toc.get_segments(where.segments).values())
-            compared, matching_events = self._storage.events.search_words(scope, words, query.limit, segments)
+        count, segments = len(waiting), self._storage.toc.get_segments(where.segments) if where.segments else {}
+        if segments:
+            compared, matching_events = self._storage.events.search_words(scope, words, query.limit, list(segments.values()))
             count, events = count + compared, events | {e.event_id: e for e in matching_events}
-        return count, sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
+        newest = sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
+        telling = (_quote_around(e, words, SCORE) for e in newest if not asks_memory(e) and (e.speaker or not is_prompt(e)))
+        settling_hit = next(filter(settles, telling), None)
+        return Slice((settling_hit,) if settling_hit else tuple(self._make_hits(newest, words, segments)), count)
 
-    def _make_hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
+    def _make_hits(self, events: Sequence[Event], words: Sequence[str], known_segments: Mapping[int, Segment]) -> list[Hit]:
         grips = self._storage.grips.grips_by_event([e.event_id for e in events])
         keys = {g.segment for several in grips.values() for g in several if g.segment}
-        segments = self._storage.toc.get_segments(keys)
-        nodes = self._storage.toc.get_heads({s.node_id for s in segments.values()})
+        missing = keys - known_segments.keys()
+        segments = {**known_segments, **(self._storage.toc.get_segments(missing) if missing else {})}
+        node_ids = {segments[key].node_id for key in keys if key in segments}
+        nodes = self._copies.read_nodes(node_ids, with_bullets=False)
+        nodes |= self._storage.toc.get_heads(node_ids - nodes.keys())
         hits: dict[str, Hit] = {}
-        turns = turns_of(self._storage, events)
+        turns = turns_of(self._storage, events, self._copies)
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
         for event in events:
             turn = turns.get(event.event_id, TurnKind.PLAIN)

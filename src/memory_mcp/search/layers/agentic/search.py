@@ -166,6 +166,5 @@ def fit_results(results: Sequence[NodeResult], budget: Budget) -> list[NodeResul
 
 
 def _check_limit(limit: int) -> None:
-    """Raise InvalidQuery for a limit out of 1..100."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidQuery(f"limit must be 1 to {MAX_LIMIT}, not {limit}")

@@ -70,7 +70,6 @@ def _occurs_in_other_form(word: str, word_terms: list[str], holds: Holds) -> boo
 
 
 def _word_endings() -> Iterator[str]:
-    """Yield the endings of words: one letter, and one after an e."""
     yield from ascii_lowercase
     yield from ("e" + letter for letter in ascii_lowercase)
 
