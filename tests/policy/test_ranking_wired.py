@@ -14,7 +14,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.grip import Supersession
-from memory_mcp.requests.expand import ExpandRequest, expand
+from memory_mcp.requests.expand import ExpandRequest, expand_grip
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
@@ -101,7 +101,7 @@ def test_openings_move_what_was_opened_where_usage_is_on(directory: Path, tmp_pa
         for hit in app.ask(Query(QUESTION)).hits:
             if hit.session_id == "s1":
                 for _ in range(4):
-                    expand(app, ExpandRequest(grip_id=hit.grip_ids[0]), Caller())
+                    expand_grip(app, ExpandRequest(grip_id=hit.grip_ids[0]), Caller())
     on, off = (asked(own, QUESTION, usage=usage, **even) for usage in (True, False))
     [opened_on], [opened_off] = ([h for h in hits if h.session_id == "s1"] for hits in (on, off))
     assert dict(opened_on.parts)["usage"] > 0.9

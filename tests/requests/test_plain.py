@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from memory_mcp.requests.plain import as_json, compact, fullest, tokens_of
+from memory_mcp.requests.plain import as_json, find_fullest, format_compact, tokens_of
 
 
 class Colour(StrEnum):
@@ -40,11 +40,11 @@ def test_a_field_that_holds_its_default_or_nothing_is_left_out() -> None:
 
 
 def test_what_it_costs_is_counted_over_the_compact_json() -> None:
-    assert compact(Outer(())) == '{"items":[]}'
+    assert format_compact(Outer(())) == '{"items":[]}'
     assert tokens_of(Outer((Inner("账本"),)), 1.0) == -(-len('{"items":[{"name":"账本"}]}'.encode()) // 4)
 
 
 @pytest.mark.parametrize("most", [0, 1, 7, 41, 42, 43, 1000])
 def test_the_largest_number_that_fits_is_found(most: int) -> None:
-    assert fullest(int, lambda n: n <= 42, 0, most) == min(most, 42)
-    assert fullest(int, lambda _: False, 3, most + 3) is None
+    assert find_fullest(int, lambda n: n <= 42, 0, most) == min(most, 42)
+    assert find_fullest(int, lambda _: False, 3, most + 3) is None

@@ -8,7 +8,7 @@ import pytest
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.orders import ORDERS_FLAG
-from memory_mcp.requests.lean import BESIDE, LEAST_QUOTE, LINE, QUOTE, LeanHits, LeanPage, Selection, select
+from memory_mcp.requests.lean import BESIDE, LEAST_QUOTE, LINE, QUOTE, LeanHits, LeanPage, Selection, select_hits
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.results import QUOTED, Brief, Result, Style
 from memory_mcp.search.layers.base import Aside, Hit
@@ -37,7 +37,7 @@ LONG = "The retry queue has ten slots and nobody knows why. " * 40
 
 
 def page(*hits: Hit, further: tuple[Hit, ...] = (), style: Style = STYLE, room: int = WIDE, aim: int = WIDE) -> LeanPage:
-    return LeanHits(Selection(hits, further, len(hits)), {"queue": 1.0}, style).page(room, aim)
+    return LeanHits(Selection(hits, further, len(hits)), {"queue": 1.0}, style).fit_page(room, aim)
 
 
 def lean(*hits: Hit, style: Style = STYLE, room: int = WIDE) -> list[Result]:
@@ -192,5 +192,5 @@ def test_a_strong_answer_is_not_padded_and_an_answer_that_has_none_shows_the_two
 ) -> None:
     hits = tuple(replace(HIT, quote=f"{n}", fit=fit) for n, fit in enumerate(fits))
     further = tuple(replace(HIT, quote=f"further {n}", fit="loose") for n in range(4))
-    chosen = select(hits, further, confidence)
+    chosen = select_hits(hits, further, confidence)
     assert (len(chosen.results), len(chosen.lines), chosen.hits) == (results, lines, 5)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.skills import tokens
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
-from memory_mcp.requests.refine import refinement
+from memory_mcp.requests.refine import parse_refinement
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
 from tests.skills.documents import AGENTS, ALL, COMMANDS, FOLDER, PREFIXES, REFERENCES, SKILLS, Document, Program
@@ -169,7 +169,7 @@ def test_what_refines_may_run_the_three_acts_of_one_command_and_nothing_else(pro
     assert "uses no teleport" in skill.body
     assert {name for name, _ in skill.called()} <= program.fuller
     [given] = re.findall(r"<<'EOF'\n(.*?)\nEOF", skill.body, re.S)
-    refinement("toc:day:2026-01-21", json.loads(given))
+    parse_refinement("toc:day:2026-01-21", json.loads(given))
 
 
 @requirement("contract:skill-md-teleport-dependency")

@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.errors import NotFound
 from memory_mcp.config import load
-from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.notes import Note, store_note
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp_team.access.permissions import Grant, Principal, Role
@@ -68,7 +68,7 @@ def ask(host: TeamHost, caller: CallContext, text: str) -> list[str]:
 def remember(host: TeamHost, caller: CallContext, text: str) -> None:
     async def main() -> None:
         CALL.set(caller)
-        await host.write(lambda app: keep(app, Note(text=text, agent="t", project="p", kind="", key="")))
+        await host.write(lambda app: store_note(app, Note(text=text, agent="t", project="p", kind="", key="")))
 
     asyncio.run(main())
 

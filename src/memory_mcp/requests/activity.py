@@ -110,13 +110,13 @@ def get_agent_activity(app: "App", request: GetAgentActivity, caller: Caller) ->
         events=activity.events,
         sessions=activity.sessions,
         days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in activity.days],
-        projects=_totals(activity.projects, activity.projects_by_month),
-        agents=_totals(activity.agents, activity.agents_by_month),
+        projects=_make_totals(activity.projects, activity.projects_by_month),
+        agents=_make_totals(activity.agents, activity.agents_by_month),
         years=app.storage.projects.list_years(*of),
     )
 
 
-def _totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
+def _make_totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
     """Return totals with their months, most events first.
 
     A name "" becomes `NO_NAME`. `by_month` must hold at least one month for each name in `counts`.

@@ -11,7 +11,7 @@ from memory_mcp.requests import explaining
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt, term_weights, words_typed
 from memory_mcp.requests.explaining import Explanation, FullExplanation
-from memory_mcp.requests.lean import LeanHits, Selection, select
+from memory_mcp.requests.lean import LeanHits, Selection, select_hits
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOverview, overview_of
 from memory_mcp.requests.plain import size_of, tokens_of
@@ -19,7 +19,7 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result, Style, full_result
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.themes import Theme, fit_themes
-from memory_mcp.requests.topic_shapes import renewal
+from memory_mcp.requests.topic_shapes import list_renewal_notices
 from memory_mcp.search.layers.base import Hit, LayerName, Query
 from memory_mcp.search.policy.engine import Answer
 from memory_mcp.search.policy.plan import How
@@ -112,16 +112,16 @@ class AnswerShaper:
         share = _OVERVIEW if answer.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = answer.themes if answer.overview else answer.themes[: parsed.query.limit]
-        self._missing = _missing(app, parsed, answer.missing)
+        self._missing = _mark_missing(app, parsed, answer.missing)
         self._themes = fit_themes(
             themes, parsed.calendar, lambda themes: tokens_in(_field_size("themes", themes), self._factor) <= most
         )
 
     def shape_response(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the response and the hits that its results are of."""
-        return self._full() if self._asked.full else self._lean()
+        return self._shape_full() if self._asked.full else self._shape_lean()
 
-    def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
+    def _shape_lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
         query, answer = self._asked.query, self._found
         for_page = self._asked.with_agents
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
@@ -129,20 +129,20 @@ class AnswerShaper:
         chosen = (
             Selection(answer.hits, answer.further, len(answer.hits))
             if for_page
-            else select(answer.hits, answer.further, answer.confidence)
+            else select_hits(answer.hits, answer.further, answer.confidence)
         )
         lean = LeanHits(chosen, self.terms.weights, style)
         room, aim = max_bytes(self._budget, self._factor), max_bytes(self._aim, self._factor)
         for hits in (chosen.hits, 0):
             # What a response says apart from its results, at most: with a cursor, and where results are left out.
-            frame = size_of(self._whole((_ANY,), hits)) - size_of(_ANY)
-            page = lean.page(room - frame, aim - frame)
+            frame = size_of(self._make_response((_ANY,), hits)) - size_of(_ANY)
+            page = lean.fit_page(room - frame, aim - frame)
             if page.hits >= hits:
                 break
         hits_shown = [chosen.results[at] for at in lean.positions[: len(page.results)]]
-        return self._whole(page.results, page.hits, page.also), hits_shown
+        return self._make_response(page.results, page.hits, page.also), hits_shown
 
-    def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
+    def _shape_full(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the full results that fit with the themes, and hits.
 
         The first that does not fit ends the list; the explanation is not counted.
@@ -157,7 +157,7 @@ class AnswerShaper:
             results.append(result)
         if len(results) == len(hits):
             results = self._add_quotes(results, remaining)
-        response = self._whole(tuple(results), len(results))
+        response = self._make_response(tuple(results), len(results))
         if best := next((cited for cited in results if cited.grip_ids), None):
             way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
             response = replace(response, next=way)
@@ -182,7 +182,7 @@ class AnswerShaper:
                 extended[position], remaining = more, remaining - cost
         return extended
 
-    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
+    def _make_response(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
         """Return the response with results for the first `hits` hits.
 
         It has a cursor where there is a result and more hits follow.
@@ -191,7 +191,7 @@ class AnswerShaper:
         more = bool(results) and (answer.has_more or hits < len(answer.hits))
         hit = self._found.why.bounds_hit
         cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        why = replace(answer.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
+        why = replace(answer.why, notices=self._list_notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
         full = explaining.full_explanation(why, parsed.query.text, parsed.calendar) if parsed.full else None
         return SearchResponse(
             themes=self._themes,
@@ -202,10 +202,10 @@ class AnswerShaper:
             complete=answer.complete,
             also=also,
             next_cursor=offset_cursor(parsed.how.offset + hits, *parsed.question) if more else "",
-            explanation=full or explaining.lean_explanation(why, self._scope(), parsed.calendar),
+            explanation=full or explaining.lean_explanation(why, self._describe_scope(), parsed.calendar),
         )
 
-    def _scope(self) -> str:
+    def _describe_scope(self) -> str:
         """Return the default scope of an answer that is not strong."""
         scoped = self._asked.scoped
         if self._asked.with_agents:
@@ -213,13 +213,13 @@ class AnswerShaper:
         limited = scoped.project is not None and scoped.by_default and self._found.confidence is not Confidence.STRONG
         return self._short_names.get(scoped.words, scoped.words) if limited else ""
 
-    def _notices(self, any_shown: bool) -> tuple[str, ...]:
+    def _list_notices(self, any_shown: bool) -> tuple[str, ...]:
         why, answer, parsed = self._found.why, self._found, self._asked
         notices = list(why.notices)
         if answer.confidence is Confidence.NONE and any_shown:
             notices.append(_NEAREST)
         if any(skipped.layer == LayerName.TOPICS for skipped in why.skipped):
-            notices += renewal(self._app)
+            notices += list_renewal_notices(self._app)
         if "timeout_ms" in why.bounds_hit:
             notices.append(_PARTIAL)
         teleport = self._app.settings.teleport
@@ -235,7 +235,7 @@ class AnswerShaper:
         return tuple(notices)
 
 
-def _missing(app: "App", parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
+def _mark_missing(app: "App", parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
     project = parsed.query.project
     if project is None or parsed.scoped.locked:
         return tuple(words)

@@ -112,6 +112,6 @@ def list_arguments(request: type[Any]) -> Iterator[tuple[str, type[Any], Argumen
     """Yield the name, the kind of value (str, int, float, bool, tuple or a dataclass) and the argument of a request's fields."""
     for name, hint in get_type_hints(request, include_extras=True).items():
         if get_origin(hint) is Annotated:
-            whole, argument = get_args(hint)
-            kind = get_args(whole)[0] if get_origin(whole) is UnionType else get_origin(whole) or whole
+            value_type, argument = get_args(hint)
+            kind = get_args(value_type)[0] if get_origin(value_type) is UnionType else get_origin(value_type) or value_type
             yield name, kind, argument

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.question.intent import Intent
-from memory_mcp.requests.limits import Bounds, choice
+from memory_mcp.requests.limits import Bounds, parse_choice
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times
 from memory_mcp.search.policy.plan import How, Mode
@@ -28,7 +28,7 @@ class SearchedRole(StrEnum):
 
 def role_of(name: str) -> str | None:
     """Return a role, None for ""; InvalidQuery for an unknown one."""
-    role = choice(SearchedRole, "role", name)
+    role = parse_choice(SearchedRole, "role", name)
     return None if role is None else role.value
 
 
@@ -42,7 +42,7 @@ def speaker_of(app: "App", name: str, scoped: Scoped) -> str | None:
     if not folded_name:
         return None
     speakers = app.storage.events.list_speakers(Scope(project=scoped.project))
-    speaker = next((known for known in speakers if known.casefold() == folded_name), None)
+    speaker = next((stored_name for stored_name in speakers if stored_name.casefold() == folded_name), None)
     if speaker is None:
         names = ", ".join(speakers[:_NAMED]) + (f" and {len(speakers) - _NAMED} more" if len(speakers) > _NAMED else "")
         hint = f"Speakers are {names}." if speakers else "No event here names its speaker; use role (user, assistant, tool)."
@@ -71,8 +71,8 @@ def search_options(
     for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
         changes[name] = min((v for v in (changes[name], short or None) if v), default=None)
     return How(
-        intent=choice(Intent, "intent", intent),
-        mode=choice(Mode, "mode", mode),
+        intent=parse_choice(Intent, "intent", intent),
+        mode=parse_choice(Mode, "mode", mode),
         bounds=changes,
         min_confidence=caller_bounds.min_confidence,
         offset=offset,

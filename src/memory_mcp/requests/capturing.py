@@ -78,7 +78,7 @@ def pause_capture(app: "App", request: PauseCapture, caller: Caller) -> Capturin
     InvalidQuery for an invalid duration, when no project is known, when its name holds a secret, or for a
     caller bound to another project; ReadOnly where nothing can be stored.
     """
-    project, directory = _project(app, request.project, caller), _directory(app)
+    project, directory = _resolve_project(app, request.project, caller), _get_directory(app)
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
     if app.gate.clean_name(project) != project:
         raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
@@ -97,7 +97,7 @@ def pause_capture(app: "App", request: PauseCapture, caller: Caller) -> Capturin
     paused = pauses.Pause((project, *sorted(other_names)), now, now + lasts if lasts else None)
     pauses.write(directory, [*unchanged_pauses, *ended_pauses, paused])
     app.storage.audit.record_entry(AuditEntry("pause", now, request.by, project))
-    return _response(app, directory, project, caller)
+    return _make_response(app, directory, project, caller)
 
 
 @answers("resume_capture", ResumeCapture, "Resume recording", Effect.SETS)
@@ -107,7 +107,7 @@ def resume_capture(app: "App", request: ResumeCapture, caller: Caller) -> Captur
     What was said meanwhile stays unrecorded. Where nothing is paused, nothing is written. Raises InvalidQuery
     when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
     """
-    project, directory = _project(app, request.project, caller), _directory(app)
+    project, directory = _resolve_project(app, request.project, caller), _get_directory(app)
     now, stored_pauses = app.clock.now_ms(), _read_pauses(directory)
     ended = [p for p in stored_pauses if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
     if project == pauses.ALL:
@@ -118,10 +118,10 @@ def resume_capture(app: "App", request: ResumeCapture, caller: Caller) -> Captur
             "All projects are paused; say project * to resume them.",
         )
     if not ended:
-        return _response(app, directory, project, caller)
+        return _make_response(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in stored_pauses])
     app.storage.audit.record_entry(AuditEntry("resume", now, request.by, project))
-    return _response(app, directory, project, caller)
+    return _make_response(app, directory, project, caller)
 
 
 @answers("list_paused", ListPaused)
@@ -146,14 +146,14 @@ def in_force(app: "App", caller: Caller) -> dict[str, int | None]:
     return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
-def _response(app: "App", directory: str, project: str, caller: Caller) -> Capturing:
+def _make_response(app: "App", directory: str, project: str, caller: Caller) -> Capturing:
     now = in_force(app, caller)
     end = now.get(project)
     is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read_pauses(directory))
     return Capturing(project=project, paused=is_paused, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
 
 
-def _directory(app: "App") -> str:
+def _get_directory(app: "App") -> str:
     """Return the data directory; InvalidQuery without one, ReadOnly if unwritable."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
@@ -170,7 +170,7 @@ def _read_pauses(directory: str) -> list[pauses.Pause]:
         raise InvalidQuery(str(error), f"Move it out of {directory} and pause again.") from None
 
 
-def _project(app: "App", name: str, caller: Caller) -> str:
+def _resolve_project(app: "App", name: str, caller: Caller) -> str:
     """Return the shown name of a request's project; "*" for all.
 
     Without a name it is the caller's. Raises InvalidQuery where no project is known, for "*" from a caller bound to one

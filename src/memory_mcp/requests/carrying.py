@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 
 
-def page(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def page(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return one page of events after a number, in arrival order.
 
-    Only those of a project, an agent and a time, where `asked` names them. `asked` may hold after, to, project, agent, since
+    Only those of a project, an agent and a time, where `request` names them. `request` may hold after, to, project, agent, since
     and until. The result is {rows, next, to, days, times, projects}: `rows` are the events packed, `days` (YYYY-MM-DD), `times`
     (HH:MM, both in the memory's zone) and `projects` run parallel to them, `next` is the number up to which events were looked
     at. Up to 500 events are looked at, or some 2 million characters. A page may be empty and not the last: the caller goes on
     until `next` reaches `to`. Every acknowledged event has its number, so that a caller who asks page by page up to the first
     answer's `to` has all of them; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project or time.
     """
-    after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
-    project = known_project(app, str(asked["project"])) if asked.get("project") else None
-    agent = str(asked.get("agent") or "")
-    window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
+    after, to = int(request.get("after", 0)), int(request.get("to", 0)) or app.storage.events.last_seq()
+    project = known_project(app, str(request["project"])) if request.get("project") else None
+    agent = str(request.get("agent") or "")
+    window = times_of(app).window(str(request.get("since") or ""), str(request.get("until") or ""))
     rows: list[Event] = []
     chars = 0
     stored_events = [stored for stored in app.storage.events.read_after(after, _EVENTS) if stored.seq <= to]
@@ -85,16 +85,16 @@ def _without_copy_mark(event: Event) -> Event:
     return replace(event, event_id=EventId(event.metadata[COPY_OF]), metadata=metadata)
 
 
-def day(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def day(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the segments of one local day, with statements and quotations.
 
-    `asked` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":
+    `request` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":
     [{time (HH:MM), project, agent, title, bullets: [[text, grip ids], ...]}], "quotes": {grip id:
     quoted text}}, segments in order of time. A segment that has no node yet is left out. Raises
     InvalidQuery for an unknown project.
     """
-    date, agent = str(asked["day"]), str(asked.get("agent") or "")
-    project = known_project(app, str(asked["project"])) if asked.get("project") else None
+    date, agent = str(request["day"]), str(request.get("agent") or "")
+    project = known_project(app, str(request["project"])) if request.get("project") else None
     cuts = [cut for cut in app.storage.toc.list_day_segments(date, f"{date}~", project) if agent in ("", cut.agent)]
     nodes = app.storage.toc.get_nodes([cut.node_id for cut in cuts])
     grips = {g for node in nodes.values() for bullet in node.bullets for g in bullet.grip_ids}

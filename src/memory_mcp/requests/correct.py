@@ -13,9 +13,9 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import PAGE, Argument, Flag, choice
-from memory_mcp.requests.notes import Note, keep
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.limits import PAGE, Argument, Flag, parse_choice
+from memory_mcp.requests.notes import Note, store_note
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller, visible_evidence
 
 if TYPE_CHECKING:
@@ -117,14 +117,14 @@ def correct(app: "App", request: Correct, caller: Caller) -> Corrected:
         text=request.text,
         agent=PERSON if request.is_person else request.by,
         project=project,
-        kind=choice(MemoryKind, "kind", request.kind) or "",
+        kind=parse_choice(MemoryKind, "kind", request.kind) or "",
         key=f"correct:{request.idempotency_key}" if request.idempotency_key else "",
         trust=Trust.USER if request.is_person else Trust.AGENT_NOTE,
         by_hand=request.by_hand or request.is_person,
         source_id=f"correction:{hash_parts('correction', old.grip_id, request.text):x}",
         metadata={CORRECTS: old.grip_id},
     )
-    event_id, grip = keep(app, note)
+    event_id, grip = store_note(app, note)
     app.derivation.run()
     stored = app.storage.grips.grips_by_event([event_id]).get(event_id, [])
     grip = stored[0].grip_id if stored else grip
@@ -154,7 +154,9 @@ def audit(app: "App", request: Audit, caller: Caller) -> Audited:
     acts = app.storage.audit.list_entries(PAGE.check(request.limit))
     return Audited(
         acts=[
-            copied(AuditedAct, act, when=app.calendar.format_iso(act.at_ms), what=act.action, counts=dict(act.counts) or None)
+            copy_fields(
+                AuditedAct, act, when=app.calendar.format_iso(act.at_ms), what=act.action, counts=dict(act.counts) or None
+            )
             for act in acts
         ]
     )

@@ -16,7 +16,7 @@ _CHECK_CHARS = 10
 def offset_cursor(offset: int, *question: str) -> str:
     """Return the cursor of the page that begins at `offset`."""
     body = encode_base32(offset, _OFFSET_CHARS)
-    return (body + _check(body, question)).lower()
+    return (body + _make_checksum(body, question)).lower()
 
 
 def offset_of(cursor: str, *question: str) -> int:
@@ -24,12 +24,12 @@ def offset_of(cursor: str, *question: str) -> int:
 
     Raises InvalidQuery if it is damaged or belongs to another question.
     """
-    return decode_base32(_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
+    return decode_base32(_verify_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
 
 
 def event_cursor(event_id: EventId, *question: str) -> str:
     """Return the cursor of the page that begins after an event."""
-    return (event_id + _check(event_id, question)).lower()
+    return (event_id + _make_checksum(event_id, question)).lower()
 
 
 def event_of(cursor: str, *question: str) -> EventId:
@@ -37,7 +37,7 @@ def event_of(cursor: str, *question: str) -> EventId:
 
     Raises InvalidQuery for "", a damaged cursor and one of another question.
     """
-    return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
+    return event_id_from(event_key(_verify_body(cursor, _EVENT_CHARS, question)))
 
 
 def event_behind(app: "App", cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
@@ -54,17 +54,17 @@ def event_behind(app: "App", cursor: str, question: tuple[str, ...]) -> tuple[in
     return last.order
 
 
-def _check(body: str, question: tuple[str, ...]) -> str:
+def _make_checksum(body: str, question: tuple[str, ...]) -> str:
     return encode_base32(hash_parts("cursor", body, *question, bits=_CHECK_CHARS * 5), _CHECK_CHARS)
 
 
-def _body(cursor: str, length: int, question: tuple[str, ...]) -> str:
+def _verify_body(cursor: str, length: int, question: tuple[str, ...]) -> str:
     """Return a cursor's first `length` characters, its checksum verified.
 
     Raises InvalidQuery for a cursor that is damaged or belongs to another question.
     """
     body, check = cursor[:length].upper(), cursor[length:].upper()
-    if len(body) != length or check != _check(body, question):
+    if len(body) != length or check != _make_checksum(body, question):
         raise InvalidQuery(
             "the cursor is damaged or belongs to another question",
             "Pass next_cursor unchanged, with the same other arguments, or start again without it.",

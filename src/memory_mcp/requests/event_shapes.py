@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.grip import Grip
-from memory_mcp.requests.plain import copied
-from memory_mcp.requests.shapes import Event, event
+from memory_mcp.requests.plain import copy_fields
+from memory_mcp.requests.shapes import Event, shape_event
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -43,28 +43,28 @@ class FullEvent(Event):
     quotes: Sequence[QuotedSpan] = ()
 
 
-def shape_events(app: "App", found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
+def shape_events(app: "App", stored_events: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
     """Return stored events as get_events shows them, in their order.
 
     Args:
         app: Holds the citations and the calendar.
-        found: What was read.
+        stored_events: What was read.
         full: Whether origin, size and citations are wanted; the events are FullEvent then, metadata cut to `_VALUE` characters.
         most: Characters of a text; 0 for all of them.
         offsets: Characters left out at the beginning of a text, by event id.
 
     """
-    lean = [event(record, app.calendar) for record in found]
+    lean = [shape_event(record, app.calendar) for record in stored_events]
     cut = []
     for record in lean:
         first = offsets.get(record.event_id, 0)
         cut.append(replace(record, text=record.text[first : first + most] if most else record.text[first:]))
     if not full:
         return cut
-    grips = app.storage.grips.grips_by_event([record.event_id for record in found])
+    grips = app.storage.grips.grips_by_event([record.event_id for record in stored_events])
     over = app.storage.superseded.get_successors({grip.grip_id for several in grips.values() for grip in several})
     return [
-        copied(
+        copy_fields(
             FullEvent,
             shape,
             agent=record.agent,
@@ -74,13 +74,13 @@ def shape_events(app: "App", found: Sequence[Stored], full: bool, most: int, off
             size=len(record.text),
             offset=min(offsets.get(record.event_id, 0), len(record.text)),
             metadata={name: value[:_VALUE] for name, value in record.metadata.items()},
-            quotes=[_span(grip, record, grip.grip_id in over) for grip in grips.get(record.event_id, ())],
+            quotes=[_shape_span(grip, record, grip.grip_id in over) for grip in grips.get(record.event_id, ())],
         )
-        for shape, record in zip(cut, found, strict=True)
+        for shape, record in zip(cut, stored_events, strict=True)
     ]
 
 
-def _span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
+def _shape_span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
     """Return which characters of an event's text a grip quotes.
 
     A grip over two events quotes the first from its start to the end of the text, and the second up to its

@@ -11,8 +11,8 @@ from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import event_behind, event_cursor
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.event_shapes import FullEvent, shape_events
-from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, Flag, choice
-from memory_mcp.requests.response import Recalled, budget_of, fitting
+from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, Flag, parse_choice
+from memory_mcp.requests.response import Recalled, budget_of, take_fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Event
 from memory_mcp.requests.times import times_of
@@ -83,11 +83,11 @@ def get_events(app: "App", request: GetEvents, caller: Caller) -> Events:
     long is shortened, and `truncated` set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument,
     NotFound for a segment, session or event that is unknown or that the caller may not see.
     """
-    own_budget, full = TOKENS.check(request.token_budget or 0, "token_budget"), choice(Detail, "detail", request.detail)
+    own_budget, full = TOKENS.check(request.token_budget or 0, "token_budget"), parse_choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     offsets: dict[str, int] = {}
     if not request.event_id:
-        events, kept_to, scope, question = _page(app, request, caller)
+        events, kept_to, scope, question = _read_page(app, request, caller)
     elif request.since or request.until or request.session_id or request.node_id or request.cursor:
         raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
     else:
@@ -99,7 +99,7 @@ def get_events(app: "App", request: GetEvents, caller: Caller) -> Events:
         events, scope, question = [*earlier, event, *later], caller.elsewhere(app, event.project) or event.project, ()
         kept_to, offsets[event.event_id] = len(events), offset
     shaped = shape_events(app, events[:kept_to], full is Detail.FULL, most, offsets)
-    page_events = fitting(app, shaped, own_budget)
+    page_events = take_fitting(app, shaped, own_budget)
     shortened = bool(shaped) and not page_events
     if shortened:
         room = (budget_of(app, own_budget) - _EVENT_TOKENS) / app.settings.retrieval.token_factor
@@ -113,7 +113,7 @@ def get_events(app: "App", request: GetEvents, caller: Caller) -> Events:
     )
 
 
-def _page(app: "App", request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
+def _read_page(app: "App", request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
     """Return the events after the cursor, one more than are shown.
 
     Behind them how many are shown, the scope, and what a cursor is bound to.

@@ -127,16 +127,16 @@ class Excerpt:
         if self._found is None:
             self._found = [entry for entry in placed_terms(self.text) if entry[2] in self._weights]
         placements, counts = self._found, Counter[str]()
-        best, most, weight, left = (0, 0), 0.0, 0.0, 0
+        best, most, weight, first_index = (0, 0), 0.0, 0.0, 0
         for right, (_, end, term) in enumerate(placements):
             weight += 0.0 if counts[term] else self._weights[term]
             counts[term] += 1
-            while end - placements[left][0] > room and left < right:
-                counts[placements[left][2]] -= 1
-                weight -= 0.0 if counts[placements[left][2]] else self._weights[placements[left][2]]
-                left += 1
+            while end - placements[first_index][0] > room and first_index < right:
+                counts[placements[first_index][2]] -= 1
+                weight -= 0.0 if counts[placements[first_index][2]] else self._weights[placements[first_index][2]]
+                first_index += 1
             if weight > most + _EQUAL:
-                most, best = weight, (left, right + 1)
+                most, best = weight, (first_index, right + 1)
         low, high = best
         counts = Counter(term for _, _, term in placements[low:high])
 
@@ -154,13 +154,13 @@ class Excerpt:
         return (placements[low][0], min(placements[high - 1][1], placements[low][0] + room)) if high else (0, 0)
 
 
-def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
+def cut_out(text: str, start: int, end: int, fixed_span: tuple[int, int] | None = None) -> str:
     """Return the part from `start` to `end`, cut at words.
 
-    Its ends move inwards to the ends of words, but not into `kept`. `kept` is a (start, end) inside the part; without it an end
-    may move through the whole part. Ellipses mark cuts.
+    Its ends move inwards to the ends of words, but not into `fixed_span`, a (start, end) inside the part; without it an end may
+    move through the whole part. Ellipses mark cuts.
     """
-    first, last = kept or (end, start)
+    first, last = fixed_span or (end, start)
     if start > 0:
         most = min(first, end)
         start = _nearest(text, range(start, most + 1), most)

@@ -62,7 +62,7 @@ class Exclusions:
 def list_excluded(app: "App", _: ListExcluded, caller: Caller) -> Exclusions:
     """Return all exclusions; InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "what is excluded")
-    return _response(app)
+    return _make_response(app)
 
 
 @answers("exclude", Exclude)
@@ -124,14 +124,14 @@ def _change_exclusions(app: "App", kind: str, pattern: str, *, on: bool, by: str
     if is_read_only(app.directory):
         raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
     name = _SETTINGS[kind]
-    if overriding := _variables(name):
+    if overriding := _find_variables(name):
         hint = "Set that instead, or take it out of the environment and run: memory-mcp daemon restart"
         raise ConfigError(f"{overriding[0]} is set, which goes before the settings file", hint)
     file_settings = load(file=app.settings_file).ingest
     old_rules = split_rules(getattr(file_settings, name))
     if (pattern in old_rules) is on:
         _record_by(app, file_settings)
-        return _response(app)
+        return _make_response(app)
     new_rules = (*old_rules, pattern) if on else tuple(rule for rule in old_rules if rule != pattern)
     changes: dict[str, Any] = {name: ", ".join(new_rules)}
     now = replace(file_settings, **changes)
@@ -144,7 +144,7 @@ def _change_exclusions(app: "App", kind: str, pattern: str, *, on: bool, by: str
         _record_by(app, old_settings)
         raise
     app.storage.audit.record_entry(AuditEntry("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
-    return replace(_response(app), changed=True)
+    return replace(_make_response(app), changed=True)
 
 
 def _record_by(app: "App", settings: IngestSettings) -> None:
@@ -153,18 +153,18 @@ def _record_by(app: "App", settings: IngestSettings) -> None:
     app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)
 
 
-def _variables(name: str = "") -> list[str]:
+def _find_variables(name: str = "") -> list[str]:
     settings_by_variable = variables()
     setting_names = [f"ingest.{setting}" for setting in ((name,) if name else _SETTINGS.values())]
     return sorted(variable for variable in os.environ if settings_by_variable.get(variable.upper()) in setting_names)
 
 
-def _response(app: "App") -> Exclusions:
+def _make_response(app: "App") -> Exclusions:
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,
         paths=capture.paths,
         tools=capture.tools,
         settings_file=str(app.settings_file),
-        overridden_by=_variables(),
+        overridden_by=_find_variables(),
     )

@@ -12,17 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.text import term_set
 from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
+from memory_mcp.model.exchange import TurnKind, classify_turns
 from memory_mcp.model.grip import JOINT, RETRACTED, Supersession
 from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
 from memory_mcp.requests.limits import AROUND, TOKENS, Argument, Flag
-from memory_mcp.requests.neighbours import choose_neighbours
-from memory_mcp.requests.plain import fits_in, fullest, tokens_of
+from memory_mcp.requests.plain import find_fullest, fits_in, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.search.policy.recent import QuestionTerms
@@ -30,6 +31,8 @@ from memory_mcp.search.policy.recent import QuestionTerms
 if TYPE_CHECKING:
     from memory_mcp.app import App
 
+#: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
+_READ = 2000
 #: Tokens of a response where the caller names neither budget nor neighbours, and where neighbours alone are named.
 LINED_TOKENS, EXPAND_TOKENS = 400, 600
 #: Neighbours in a line each before and after the quoted event: what follows tells what came of it.
@@ -121,7 +124,7 @@ class ExpandResponse(Recalled):
 
 
 @answers("expand_grip", ExpandRequest, "Expand a grip", page=EVIDENCE_PAGE)
-def expand(app: "App", request: ExpandRequest, caller: Caller) -> ExpandResponse:
+def expand_grip(app: "App", request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words with what was said around them.
 
     The response stays within a token budget; the opening is counted. `before` and `after` events of the same session surround
@@ -223,10 +226,10 @@ class _Fitting:
             return replace(silent, grip=replace(silent.grip, quote=_cut_middle(self._found.quote, width)))
 
         for base_response, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
-            fitted = fullest(functools.partial(self._around, base_response, count), fits, _LEAST, longest)
+            fitted = find_fullest(functools.partial(self._around, base_response, count), fits, _LEAST, longest)
             if fitted is not None:
                 return fitted
-        return fullest(cut_quotation, fits, _LEAST_QUOTE, len(self._found.quote)) or cut_quotation(_LEAST_QUOTE)
+        return find_fullest(cut_quotation, fits, _LEAST_QUOTE, len(self._found.quote)) or cut_quotation(_LEAST_QUOTE)
 
     def in_lines(self, budget: int, neighbours: Sequence[Event], question: QuestionTerms) -> ExpandResponse:
         """Return everything, or the quoted event and neighbours in lines.
@@ -243,14 +246,14 @@ class _Fitting:
         fits, longest = fits_in(budget, self._factor), max(len(event.text) for event in self._found.excerpt)
         alone = tokens_of(self._shorten_event(base, None), self._factor)
         own_fits = fits_in(alone + _OWN_SHARE * (budget - alone), self._factor)
-        with_event = fullest(functools.partial(self._shorten_event, base), own_fits, 0, longest)
+        with_event = find_fullest(functools.partial(self._shorten_event, base), own_fits, 0, longest)
         if with_event is None:  # The quoted words alone take more.
             return self.within(EXPAND_TOKENS)
         response = with_event
         most, least, line = _BEARING if question.weights else _NEAREST
         texts = [(e, Excerpt(" ".join(e.text.split()), question.weights, question.words)) for e in neighbours[:most]]
         for count in range(len(texts), 0, -1):
-            lined = fullest(functools.partial(self._add_lines, with_event, texts[:count]), fits, least, line)
+            lined = find_fullest(functools.partial(self._add_lines, with_event, texts[:count]), fits, least, line)
             if lined is not None:
                 response = lined
                 break
@@ -259,7 +262,7 @@ class _Fitting:
             """Return what is shown, with so many characters of the event on each side of the quotation."""
             return replace(response, excerpt_events=self._shorten_event(base, width).excerpt_events)
 
-        return fullest(widen_event, fits, 0, longest) or response
+        return find_fullest(widen_event, fits, 0, longest) or response
 
     def _else(self, when: str) -> str:
         """Return a time to the minute; "" for the citation's own."""
@@ -362,3 +365,25 @@ def _cut_middle(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     return head_and_tail(text, width) if width > _NARROW else cut_out(text, 0, width - len(ELLIPSIS))
+
+
+def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:
+    """Return the neighbours that bear most on a question, nearest first.
+
+    Announcements of what comes next are none. Without a question they are the nearest `most_before` and `most_after` ones.
+    """
+    turns = classify_turns((*quotation.before, *quotation.excerpt, *quotation.after))
+    earlier, later = (
+        [event for event in side if not turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.ANNOUNCES]
+        for side in (quotation.before[::-1], quotation.after)
+    )
+    if not question.weights:
+        earlier, later = earlier[:most_before], later[:most_after]
+    by_distance = [pair for side in (earlier, later) for pair in enumerate(side)]
+
+    def sort_key(pair: tuple[int, Event]) -> tuple[float, int]:
+        distance, event = pair
+        weights = [question.weights.get(term, 0.0) for term in term_set(event.text[:_READ])] if question.weights else []
+        return -sum(weights), distance
+
+    return [event for _, event in sorted(by_distance, key=sort_key)]

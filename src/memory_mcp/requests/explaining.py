@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.requests.plain import copied
-from memory_mcp.requests.shapes import Skipped, Window, window
+from memory_mcp.requests.plain import copy_fields
+from memory_mcp.requests.shapes import Skipped, Window, shape_window
 from memory_mcp.search.policy import explain
 
 
@@ -26,7 +26,7 @@ class Explanation:
     #: Where it is not what the call names, and more may be found elsewhere.
     scope: str = ""
     #: The time that was read from the question.
-    window: Window | None = None
+    shape_window: Window | None = None
     bounds_hit: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     why_not: WhyNot | None = None
@@ -57,7 +57,7 @@ class FullExplanation:
     arbitration: str = ""
     scan: explain.Scanned | None = None
     bounds: Mapping[str, Mapping[str, int]] | None = None
-    window: Window | None = None
+    shape_window: Window | None = None
     notices: tuple[str, ...] = ()
     path: tuple[Mapping[str, Any], ...] = ()
     why_not: WhyNot | None = None
@@ -68,10 +68,10 @@ def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -
 
     `scope` is shown as it is.
     """
-    value = window(why.window, why.window_words, calendar) if why.window_words else None
+    value = shape_window(why.window, why.window_words, calendar) if why.window_words else None
     return Explanation(
         scope=scope,
-        window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
+        shape_window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
         bounds_hit=why.bounds_hit,
         notices=why.notices,
     )
@@ -83,7 +83,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
     # What matched is left out where nothing did.
     steps = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
-    return copied(
+    return copy_fields(
         FullExplanation,
         why,
         query=query,
@@ -94,7 +94,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         intent_certainty=round(why.intent_certainty, 3),
         mode=why.mode.value,
         bounds=bounds,
-        window=window(why.window, why.window_words, calendar),
+        window=shape_window(why.window, why.window_words, calendar),
         path=tuple(steps),
         why_not=None,
     )

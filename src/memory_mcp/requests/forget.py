@@ -91,7 +91,7 @@ def forget(app: "App", request: Forget, caller: Caller) -> Forgotten:
     caller.refuse_all(app, "forgetting")
     forget_request, subject = _resolve_request(app, request, caller)
     if request.dry_run:
-        return _preview(app, forget_request, subject)
+        return _make_preview(app, forget_request, subject)
     if not request.is_person and not app.settings.server.forget_by_tool:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
@@ -103,10 +103,10 @@ def forget(app: "App", request: Forget, caller: Caller) -> Forgotten:
     outcome = Forgetting(app).carry_out(replace(forget_request, sketches=surveyed.sketches), author, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     samples = [Sample(event_id=i, when=app.calendar.format_iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
-    return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
+    return _shape_response(outcome, True, samples, note, _list_notices(outcome, samples, surveyed))
 
 
-def _preview(app: "App", forget_request: ForgetRequest, subject: str) -> Forgotten:
+def _make_preview(app: "App", forget_request: ForgetRequest, subject: str) -> Forgotten:
     from memory_mcp.forgetting.act import Forgetting
     from memory_mcp.forgetting.survey import survey_store
 
@@ -121,14 +121,14 @@ def _preview(app: "App", forget_request: ForgetRequest, subject: str) -> Forgott
         for event_id, ms, event in stored
     ]
     surveyed = survey_store(app.storage.events, forget_request, tombstones.hasher(), subject == "event")
-    notices = _notices(outcome, samples, surveyed)
+    notices = _list_notices(outcome, samples, surveyed)
     if forget_request.values and (total := app.storage.events.last_seq()):
         count = len(outcome.samples)
         notices.insert(0, f"The value occurs in {count:,} of {total:,} stored events ({count / total:.1%}).")
-    return _shape(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
+    return _shape_response(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
 
 
-def _notices(outcome: "ForgettingOutcome", samples: Sequence[Sample], surveyed: "Survey") -> list[str]:
+def _list_notices(outcome: "ForgettingOutcome", samples: Sequence[Sample], surveyed: "Survey") -> list[str]:
     notices = []
     if more := len(outcome.samples) - len(samples):
         notices.append(f"{more:,} more events are not listed here.")
@@ -161,12 +161,12 @@ def _beginning(event: Event, _: Callable[[str], str]) -> str:
 
 def _words_around(event: Event, clean: Callable[[str], str]) -> str:
     fields = {"": event.text, **{name: getattr(event, name) for name in NAMES}, **event.metadata}
-    places = [passage for name, text in fields.items() for passage in _places(name, text, clean)]
+    places = [passage for name, text in fields.items() for passage in _iter_places(name, text, clean)]
     places += [f"metadata: {clean(name)}" for name in event.metadata if clean(name) != name]
     return " | ".join([*places[:_EACH], *[f"and {len(places) - _EACH} more"] * (len(places) > _EACH)])
 
 
-def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
+def _iter_places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
     # Marks that are in it already are no places of this value.
     for piece in text.split(MARK):
         cleaned = clean(piece)
@@ -179,7 +179,9 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
             start = cleaned.find(MARK, end)
 
 
-def _shape(outcome: "ForgettingOutcome", done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
+def _shape_response(
+    outcome: "ForgettingOutcome", done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]
+) -> Forgotten:
     note = note if outcome.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
@@ -209,7 +211,7 @@ def _resolve_request(app: "App", request: Forget, caller: Caller) -> tuple[Forge
             raise NotFound(f"no such topic: {request.topic}", "`memory-mcp topics top` shows them.")
         segments = app.storage.events.events_by_segment(list(app.storage.toc.get_segments(topic.members).values()))
         return ForgetRequest(events=[event for events in segments.values() for event in events]), "topic"
-    return ForgetRequest(ranges=_ranges(app, request)), " ".join(timed)
+    return ForgetRequest(ranges=_list_ranges(app, request)), " ".join(timed)
 
 
 def _named_events(app: "App", name: str, caller: Caller) -> Sequence[Event]:
@@ -225,7 +227,7 @@ def _named_events(app: "App", name: str, caller: Caller) -> Sequence[Event]:
     return [event]
 
 
-def _ranges(app: "App", request: Forget) -> list[TimeRange]:
+def _list_ranges(app: "App", request: Forget) -> list[TimeRange]:
     """Return the ranges of time that the request names.
 
     They end now at the latest, so that later events stay. Raises InvalidQuery for a bare time that holds everything that is

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import Argument, Range, choice
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.limits import Argument, Range, parse_choice
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller
 from memory_mcp.search.layers.base import LayerName, LayerStatus
 
@@ -161,8 +161,8 @@ def teleport_status(app: "App", _: GetTeleportStatus, caller: Caller) -> Telepor
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleports[LayerName.BM25].status(), app.teleports[LayerName.VECTOR].status()
     parts = [
-        f"BM25: {_health(bm25, 'healthy')}",
-        f"vector: {_health(vector, _healthy(app) if vector.usable else '')}",
+        f"BM25: {_describe_health(bm25, 'healthy')}",
+        f"vector: {_describe_health(vector, _describe_healthy(app) if vector.usable else '')}",
     ]
     return TeleportStatus(
         bm25_enabled=bm25.enabled,
@@ -172,7 +172,7 @@ def teleport_status(app: "App", _: GetTeleportStatus, caller: Caller) -> Telepor
         vector_healthy=vector.usable,
         vector_doc_count=vector.count,
         message="; ".join(parts),
-        indexes={name: _detail(app, status) for name, status in app.accelerators.index_statuses().items()},
+        indexes={name: _shape_detail(app, status) for name, status in app.accelerators.index_statuses().items()},
     )
 
 
@@ -186,12 +186,12 @@ def vector_status(app: "App", _: GetVectorStatus, caller: Caller) -> VectorStatu
     caller.refuse_all(app, "the state of an index")
     status = app.teleports[LayerName.VECTOR].status()
     index_status = app.accelerators.index_statuses().get(IndexName.VECTOR)
-    detail = _detail(app, index_status) if index_status else IndexDetail()
+    detail = _shape_detail(app, index_status) if index_status else IndexDetail()
     return VectorStatus(
         enabled=status.enabled,
         ready=status.usable,
         vector_count=status.count,
-        message=_health(status, _healthy(app) if status.usable else ""),
+        message=_describe_health(status, _describe_healthy(app) if status.usable else ""),
         **asdict(detail),
     )
 
@@ -204,7 +204,7 @@ def topic_graph_status(app: "App", _: GetTopicGraphStatus, caller: Caller) -> To
     """
     caller.refuse_all(app, "the state of an index")
     graph_status = app.topics.describe_status()
-    return copied(
+    return copy_fields(
         TopicGraphStatus,
         graph_status,
         behind=graph_status.behind if graph_status.generation else None,
@@ -240,36 +240,39 @@ def prune_index(app: "App", request: PruneIndex, caller: Caller) -> PrunedIndex:
     age, or a caller bound to one project.
     """
     caller.refuse_all(app, "an index")
-    name, level = _find_index_name(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
+    name, level = (
+        _find_index_name(request.index_type, _PRUNABLE),
+        parse_choice(PruneLevel, "level", request.level) or PruneLevel.ALL,
+    )
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
     return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")
 
 
 def _find_index_name(name: str, names: Sequence[IndexName]) -> IndexName:
     """Return the index of a name; InvalidQuery if missing or unknown."""
-    index = choice(names, "index_type", name)
+    index = parse_choice(names, "index_type", name)
     if index is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(names)}.")
     return index
 
 
-def _health(status: LayerStatus, healthy: str) -> str:
+def _describe_health(status: LayerStatus, healthy: str) -> str:
     if not status.usable:
         return status.reason or "not healthy"
     return f"partial: {status.reason}" if status.covered_from else healthy
 
 
-def _healthy(app: "App") -> str:
+def _describe_healthy(app: "App") -> str:
     embedding = app.accelerators.describe_embedding()
     return f"healthy ({embedding.remark})" if embedding and embedding.remark else "healthy"
 
 
-def _detail(app: "App", status: IndexStatus) -> IndexDetail:
+def _shape_detail(app: "App", status: IndexStatus) -> IndexDetail:
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.format_iso(ms) if ms else ""
 
-    return copied(
+    return copy_fields(
         IndexDetail,
         status,
         last_commit_at=when(status.last_commit_ms),

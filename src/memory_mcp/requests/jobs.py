@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def list_jobs(app: "App", _: ListJobs, caller: Caller) -> JobList:
     caller.refuse_all(app, "the list of jobs")
     return JobList(
         jobs=[
-            copied(Job, status, last_started=_iso(app, status.last_started), next_run=_iso(app, status.next_run))
+            copy_fields(
+                Job, status, last_started=_format_time(app, status.last_started), next_run=_format_time(app, status.next_run)
+            )
             for status in app.scheduler.statuses()
         ]
     )
@@ -131,8 +133,8 @@ def resume_job(app: "App", request: ResumeJob, caller: Caller) -> JobPaused:
 
 def _describe_pause(app: "App", name: str) -> JobPaused:
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
-    return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
+    return JobPaused(name=name, paused=status.paused, next_run=_format_time(app, status.next_run) or "")
 
 
-def _iso(app: "App", ms: int | None) -> str | None:
+def _format_time(app: "App", ms: int | None) -> str | None:
     return None if ms is None else app.calendar.format_iso(ms)

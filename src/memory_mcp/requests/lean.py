@@ -16,7 +16,7 @@ from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests.excerpts import Excerpt, width_in
-from memory_mcp.requests.plain import fullest, size_of
+from memory_mcp.requests.plain import find_fullest, size_of
 from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, find_repetitions, line_of, node_shown
 from memory_mcp.search.layers.base import Hit
 from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
@@ -49,7 +49,7 @@ class LeanPage:
     hits: int
 
 
-def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confidence) -> Selection:
+def select_hits(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confidence) -> Selection:
     """Return what of a page and of the hits after it is worth showing.
 
     Of an answer that has none, the two nearest. Of a strong one with two good results, one of them exact, three loose ones at
@@ -99,7 +99,7 @@ class LeanHits:
         self._quotations = list(map(_Quotation, excerpts))
         quoted = [at for at, hit in enumerate(results) if hit.fit != Fit.LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
-        self._beside = [_beside(hit, results, weights, style) for hit in results]
+        self._beside = [_list_beside(hit, results, weights, style) for hit in results]
         lines = [
             hit for hit, repeats in zip(further, repeated[len(hits) :], strict=True) if hit.grip_ids and hit.quote and not repeats
         ]
@@ -110,7 +110,7 @@ class LeanHits:
         ]
         self._lines = list(zip(lines, bare[len(results) :], strict=True))
 
-    def page(self, room: int, aim: int) -> LeanPage:
+    def fit_page(self, room: int, aim: int) -> LeanPage:
         """Return what fits into so many bytes of compact JSON.
 
         First as many results as fit with a legible quotation each, the last ones dropped first; then what is said beside
@@ -126,13 +126,13 @@ class LeanHits:
             return LeanPage((), (), 0)
         frames, hits = frames[: len(sizes)], self._ends[len(sizes) - 1]
         if len(frames) < len(self._bare):
-            return LeanPage(self._quote(frames, *letters), (), hits)
-        remaining = room - self._size(sizes, *letters)
+            return LeanPage(self._add_quotations(frames, *letters), (), hits)
+        remaining = room - self._measure_size(sizes, *letters)
         frames, events, added = self._with_beside(frames, remaining)
         lines, used = self._fit_lines(remaining - sum(added) - len(_ALSO), events)
         sizes = [size + more for size, more in zip(sizes, added, strict=True)]
         widened = self._widen_quotations(sizes, min(room, aim) - used - len(_ALSO))
-        return LeanPage(self._quote(frames, *(widened or letters)), lines, hits)
+        return LeanPage(self._add_quotations(frames, *(widened or letters)), lines, hits)
 
     def _fit_lines(self, room: int, events: Set[str]) -> tuple[Lines, int]:
         """Return lines that fit `room` bytes, and their size.
@@ -157,7 +157,9 @@ class LeanHits:
 
     def _fit_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
         """Return letters of long and short quotations; None if none fit."""
-        letters = _most(lambda most: self._size(sizes, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE)
+        letters = _find_most_letters(
+            lambda most: self._measure_size(sizes, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE
+        )
         return None if letters is None else (min(letters, QUOTE), min(letters, LINE))
 
     def _widen_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
@@ -167,21 +169,21 @@ class LeanHits:
         """
         longest = max((len(quotation.excerpt.text) for quotation in self._quotations), default=0)
         most = max(longest, QUOTE)
-        quote = _most(lambda letters: self._size(sizes, letters, LINE), room, QUOTE, most)
+        quote = _find_most_letters(lambda letters: self._measure_size(sizes, letters, LINE), room, QUOTE, most)
         if quote is None:
             return None
         if quote < most or longest <= LINE:
             return quote, LINE
-        return most, _most(lambda letters: self._size(sizes, most, letters), room, LINE, longest) or LINE
+        return most, _find_most_letters(lambda letters: self._measure_size(sizes, most, letters), room, LINE, longest) or LINE
 
-    def _quote(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
-        quotes = (quotation.cut(quote if long else line)[0] for quotation, long in self._widths(len(frames)))
+    def _add_quotations(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
+        quotes = (quotation.cut(quote if long else line)[0] for quotation, long in self._iter_widths(len(frames)))
         return tuple(copy_with(frame, quote=text) for frame, text in zip(frames, quotes, strict=True))
 
-    def _size(self, sizes: Sequence[int], quote: int, line: int) -> int:
-        return sum(sizes) + sum(quotation.cut(quote if long else line)[1] for quotation, long in self._widths(len(sizes)))
+    def _measure_size(self, sizes: Sequence[int], quote: int, line: int) -> int:
+        return sum(sizes) + sum(quotation.cut(quote if long else line)[1] for quotation, long in self._iter_widths(len(sizes)))
 
-    def _widths(self, count: int) -> Iterable[tuple[_Quotation, bool]]:
+    def _iter_widths(self, count: int) -> Iterable[tuple[_Quotation, bool]]:
         return zip(self._quotations[:count], self._at_length, strict=False)
 
     def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str], list[int]]:
@@ -200,11 +202,15 @@ class LeanHits:
         return framed, events, added
 
 
-def _beside(
+def _list_beside(
     hit: Hit, shown_hits: Sequence[Hit], weights: Mapping[str, float], style: Style
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     results = {other.event_id for other in shown_hits}
-    asides = [aside for aside in hit.asides if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
+    asides = [
+        aside
+        for aside in hit.asides
+        if aside.event_id not in results and (aside.speaker or _is_about_question(aside.quote, weights))
+    ]
     lines = (
         line_of(
             Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id)),
@@ -216,16 +222,16 @@ def _beside(
     return tuple(aside.event_id for aside in asides), tuple(lines)
 
 
-def _tells(prompt: str, weights: Mapping[str, float]) -> bool:
+def _is_about_question(prompt: str, weights: Mapping[str, float]) -> bool:
     """Return whether a message says something about the question."""
     return len(prompt) >= LEAST_BESIDE and any(term in weights for _, _, term in placed_terms(prompt))
 
 
-def _most(size_at: Callable[[int], int], room: int, least: int, most: int) -> int | None:
+def _find_most_letters(size_at: Callable[[int], int], room: int, least: int, most: int) -> int | None:
     """Return the most letters that fit; None if not `least`."""
     if size_at(most) <= room:
         return most
-    return fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
+    return find_fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
 
 
 def _cut_quotation(excerpt: Excerpt, letters: int) -> str:

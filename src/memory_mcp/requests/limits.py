@@ -144,22 +144,22 @@ class Bounds:
 BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
 
 
-def choice(known: Iterable[E], name: str, given: str) -> E | None:
-    """Return the member of `known` with this value, None for "".
+def parse_choice(members: Iterable[E], name: str, text: str) -> E | None:
+    """Return the member of `members` with this value, None for "".
 
     Raises InvalidQuery for any other text; the message names the argument `name` and the values.
     """
-    if not given:
+    if not text:
         return None
-    members = list(known)
-    match = next((member for member in members if member == given), None)
+    known_members = list(members)
+    match = next((member for member in known_members if member == text), None)
     if match is None:
-        *first_members, last = [f"'{member}'" for member in members]
+        *first_members, last = [f"'{member}'" for member in known_members]
         raise InvalidQuery(f"{name} must be {', '.join(first_members)} or {last}")
     return match
 
 
-def words(text: str) -> str:
+def check_query(text: str) -> str:
     """Return a query unchanged.
 
     Raises InvalidQuery if it is empty or longer than `MAX_QUERY` characters.

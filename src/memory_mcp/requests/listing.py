@@ -18,9 +18,9 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
-from memory_mcp.requests.plain import fits_in, fullest, tokens_of
+from memory_mcp.requests.plain import find_fullest, fits_in, tokens_of
 from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
+from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, cut_child, full_child, shape_child
 from memory_mcp.tree.toc.quiet import choose_folded
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Listing:
     total: int
     question: tuple[str, ...]
 
-    def cursor(self, shown: int) -> str:
-        """Return the cursor after `shown` children; "" at the end."""
-        end = self.offset + shown
+    def cursor(self, shown_count: int) -> str:
+        """Return the cursor after `shown_count` children; "" at the end."""
+        end = self.offset + shown_count
         return offset_cursor(end, *self.question) if end < self.total else ""
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
@@ -55,7 +55,7 @@ class Listing:
             """Return the first `count` children of the page."""
             return self.children[:count]
 
-        return fullest(first, fits_in(tokens, factor), 1, len(self.children)) or first(1)
+        return find_fullest(first, fits_in(tokens, factor), 1, len(self.children)) or first(1)
 
 
 def list_children(app: "App", opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
@@ -87,10 +87,10 @@ def list_children(app: "App", opened: TocNode, scoped: Scoped, limit: int, curso
     else:
         first = _children(app, rows[: PAGE.default], scoped)
         factor = app.settings.retrieval.token_factor
-        details = (d for d in ChildDetail if tokens_of([lessened(child, d) for child in first], factor) <= _ROOM)
+        details = (d for d in ChildDetail if tokens_of([cut_child(child, d) for child in first], factor) <= _ROOM)
         detail = next(details, ChildDetail.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
-        children = [lessened(child, detail) for child in page]
+        children = [cut_child(child, detail) for child in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
     return Listing(children, folded, offset_cursor(0, *folded_question) if folded else "", offset, len(rows), page_question)
 
@@ -106,7 +106,7 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
         """Return the `count` most salient bullets, in their own order."""
         return [bullets[i] for i in sorted(ranked[:count])]
 
-    return fullest(first, fits_in(tokens, factor), 0, len(bullets)) or []
+    return find_fullest(first, fits_in(tokens, factor), 0, len(bullets)) or []
 
 
 def _children(app: "App", ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
@@ -116,4 +116,4 @@ def _children(app: "App", ids: Sequence[NodeId], scoped: Scoped, full: bool = Fa
     """
     nodes = app.tree.nodes(ids, scoped.project)
     counted = [(nodes[i], app.tree.count_children(i, scoped.project)) for i in ids if i in nodes]
-    return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]
+    return [full_child(node, count, app.calendar) if full else shape_child(node, count) for node, count in counted]

@@ -12,7 +12,7 @@ from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.question.intent import Intent
-from memory_mcp.requests.limits import words
+from memory_mcp.requests.limits import check_query
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
@@ -59,7 +59,7 @@ def about_topic(app: "App", topic: str, scoped: Scoped, budget: int, *, decision
     statements come before their quotation. A line that repeats a grip, or does not fit, is left out. Where nothing is found or
     fits, `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
     """
-    query = words(topic)
+    query = check_query(topic)
     answer = app.ask(Query(query, _QUOTED, scoped.project), How(Intent.ANSWER))
     hits = [h for h in answer.hits if h.grip_ids and h.quote]
     statements = _statements(app, hits)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-def known(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def known(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"known": places in the list} of events stored here.
 
-    Stored is an event by its id, or with parts redacted or forgotten. `asked["events"]` has mappings
+    Stored is an event by its id, or with parts redacted or forgotten. `request["events"]` has mappings
     with session_id, role, text, timestamp (UTC ms) and event_id. Writes nothing.
     """
     drafts = [
@@ -36,29 +36,29 @@ def known(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
             timestamp=int(row["timestamp"]),
             original=OriginalIdentity(EventId(str(row["event_id"])), "", Trust.IMPORTED),
         )
-        for row in asked["events"]
+        for row in request["events"]
     ]
     fresh = {id(draft) for draft in select_unknown(app.storage, drafts)}
     return {"known": [number for number, draft in enumerate(drafts) if id(draft) not in fresh]}
 
 
-def rules(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def rules(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Store the other memory's project names that are not set here.
 
-    Only those that people gave. Call it before the events. `asked` has the other memory's rows of `project_alias` and
+    Only those that people gave. Call it before the events. `request` has the other memory's rows of `project_alias` and
     `project_split`. Guessed names, names that would contradict one here, and rows with forgotten text are left out. Where a
     name is stored, the tree is filed again; with `dry_run` nothing is. Returns {"project names": how many there are} either
     way.
     """
     names = app.storage.projects.names
     aliased = {alias.old for alias in names.aliases}
-    aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
+    aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, request["project_alias"])]
     aliases = [a for a in aliases if a.author != GUESS and a.old not in aliased and names.resolve_alias(a.new) != a.old]
     existing_splits = {(s.project, s.session_id, s.folder) for s in names.splits}
-    rows = _unforgotten(app, asked["project_split"])
+    rows = _unforgotten(app, request["project_split"])
     splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in rows]
     splits = [s for s in splits if (s.project, s.session_id, s.folder) not in existing_splits]
-    if not asked.get("dry_run") and (aliases or splits):
+    if not request.get("dry_run") and (aliases or splits):
         with app.derivation.publishing:
             for alias in aliases:
                 app.storage.projects.add_alias(alias)
@@ -68,35 +68,35 @@ def rules(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"project names": len(aliases) + len(splits)}
 
 
-def records(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def records(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Store another memory's pins, corrections, labels and agents' texts.
 
-    The merge is recorded in the audit log. Call it after the events. `asked` has the other memory's rows by table, `events`
+    The merge is recorded in the audit log. Call it after the events. `request` has the other memory's rows by table, `events`
     (how many were taken), `author` and `subject`. Returns how many were taken: {ids, pins, corrections, labels, texts}, where
     ids are segments that now lead to others. What is known here is left out, and so are pins and labels with forgotten text;
     each kind is committed by itself. Where all counts are 0, the audit log is left alone.
     """
-    rows = _unforgotten(app, asked["pin"])
+    rows = _unforgotten(app, request["pin"])
     pinned = app.storage.toc.list_pins()
     new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
     for target, by in new.items():
         app.storage.toc.set_pin(target, True, by)
     labelled = {(label.topic_id, label.project) for label in app.storage.topics.list_labels()}
-    labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in labelled]
+    labels = [r for r in _unforgotten(app, request["topic_label"]) if (r["topic_id"], r["project"]) not in labelled]
     stored = {
-        "ids": _redirect_ids(app, asked["segment_cut"]),
+        "ids": _redirect_ids(app, request["segment_cut"]),
         "pins": len(new),
-        "corrections": _merge_corrections(app, asked["superseded"]),
+        "corrections": _merge_corrections(app, request["superseded"]),
         "labels": len(labels),
     }
     for r in labels:
         words = app.gate.clean_text(r["label"])
         app.storage.topics.set_label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
-    stored["texts"] = _merge_texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
-    counts = {name: count for name, count in {**stored, "events": int(asked["events"])}.items() if count}
+    stored["texts"] = _merge_texts(app, request["node"], request["bullet"], request["bullet_grip"])
+    counts = {name: count for name, count in {**stored, "events": int(request["events"])}.items() if count}
     if counts:
-        subject = app.gate.clean_text(str(asked["subject"]))
-        app.storage.audit.record_entry(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
+        subject = app.gate.clean_text(str(request["subject"]))
+        app.storage.audit.record_entry(AuditEntry("merge", app.clock.now_ms(), str(request["author"]), subject, "", counts))
     return stored
 
 

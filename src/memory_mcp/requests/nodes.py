@@ -9,7 +9,7 @@ from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.entry import TIMELINE_PAGE, answers
-from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
+from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, parse_choice
 from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
@@ -103,7 +103,7 @@ class WholeNode(Recalled):
 
 
 @answers("browse_toc", Browse, "Browse the time tree", page=TIMELINE_PAGE)
-def browse(app: "App", request: Browse, caller: Caller) -> Browsed:
+def browse_toc(app: "App", request: Browse, caller: Caller) -> Browsed:
     """Return a node and a page of its children.
 
     Raises NotFound where the scope holds no such node. A page of the usual size costs at most about PAGE_TOKENS: bullets that
@@ -113,7 +113,7 @@ def browse(app: "App", request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    full_node = _node(app, opened, scoped)
+    full_node = _shape_node(app, opened, scoped)
     listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(full_node, summary="", bullets=[], keywords=[]) if request.cursor else full_node
@@ -155,7 +155,7 @@ def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
     At most `limit` of them, without a token budget; a segment has its context. Raises NotFound for a node that the scope does
     not hold, InvalidQuery for an invalid argument.
     """
-    limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
+    limit, full = PAGE.check(request.limit), parse_choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = list_children(app, opened, scoped, limit, request.cursor, full)
@@ -164,11 +164,11 @@ def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
         segment_context = app.tree.context(segment, scoped.project)
         context = Context(
             session_id=segment.session_id,
-            before=[shapes.event(e, app.calendar) for e in segment_context.before],
-            parents=[shapes.child(n) for n in reversed(segment_context.parents)],
+            before=[shapes.shape_event(e, app.calendar) for e in segment_context.before],
+            parents=[shapes.shape_child(n) for n in reversed(segment_context.parents)],
         )
     return WholeNode(
-        node=_node(app, opened, scoped),
+        node=_shape_node(app, opened, scoped),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
@@ -178,7 +178,7 @@ def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
     )
 
 
-def _node(app: "App", node: TocNode, scoped: Scoped) -> Node:
+def _shape_node(app: "App", node: TocNode, scoped: Scoped) -> Node:
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
     times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
     previous_id = next_id = ""
@@ -188,4 +188,4 @@ def _node(app: "App", node: TocNode, scoped: Scoped) -> Node:
         previous_id = next((i for s, i in reversed(order) if (s, i) < position), "")
         next_id = next((i for s, i in order if (s, i) > position), "")
     over = app.storage.superseded.get_successors({grip for b in node.bullets for grip in b.grip_ids})
-    return shapes.node(node, app.calendar, previous_id, next_id, over)
+    return shapes.shape_node(node, app.calendar, previous_id, next_id, over)

@@ -44,7 +44,7 @@ def is_notes(session_id: str) -> bool:
     return session_id.startswith(_SESSIONS)
 
 
-def keep(app: "App", note: Note) -> tuple[EventId, GripId]:
+def store_note(app: "App", note: Note) -> tuple[EventId, GripId]:
     """Store a note once per key; return its event and grip.
 
     It is an event of its own transaction. The grip quotes the whole text, or up to `_QUOTED` characters of it, ended at a

@@ -15,7 +15,7 @@ from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import RESULTS, Argument
-from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.response import Recalled, take_fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.topic_shapes import (
     WEEKS,
@@ -170,7 +170,7 @@ def get_topic(app: "App", request: GetTopic, caller: Caller) -> WholeTopic:
         topic=replace(
             info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weekly_mentions(topic.topic_id, view, WEEKS)
         ),
-        nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
+        nodes=take_fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
         related=[related_of(relation) for relation in graph.find_related(topic.topic_id, view, _OPENED)],
         history=history,
         by_week=[
@@ -194,7 +194,7 @@ def topic_nodes(app: "App", request: TopicNodes, caller: Caller) -> FoundNodes:
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
     offset = offset_of(request.cursor, *question)
     links, total = opened.read_graph.list_links(topic.topic_id, opened.read_view, limit, offset)
-    nodes = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
+    nodes = take_fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
     return FoundNodes(
         topic_id=topic.topic_id,
         label=topic.label,

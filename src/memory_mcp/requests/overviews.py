@@ -92,13 +92,13 @@ class Asked:
 
 
 def overview_of(
-    app: "App", asked: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
+    app: "App", request: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
 ) -> tuple[ProjectOverview, ...]:
     """Return the projects worked on, newest first, with fitting lines.
 
     The more happened in one, the more lines it has. () where no agent was asked anything, or not even one fits.
     """
-    projects = _projects_in(app, asked)
+    projects = _projects_in(app, request)
     names = app.tree.short_names()
     latest = {activity.name: activity.end_ms for activity in app.storage.projects.list_projects()}
     sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
@@ -109,10 +109,10 @@ def overview_of(
         by_project.setdefault(project_names[NodeId(stretch.node_id)], []).append(stretch)
     for project in projects:
         # What was open then may be done by now.
-        is_latest = asked.window is None or latest.get(project.name, 0) < asked.window.end_ms
+        is_latest = request.window is None or latest.get(project.name, 0) < request.window.end_ms
         project.lines = account_lines(by_project.get(project.name, []), with_open=is_latest)
     projects = [project for project in projects if project.lines]
-    cite = str if asked.for_page else short_grip
+    cite = str if request.for_page else short_grip
 
     def shape_projects(width: int) -> tuple[ProjectOverview, ...]:
         return tuple(

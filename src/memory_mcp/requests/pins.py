@@ -45,7 +45,7 @@ def pin(app: "App", request: Pin, caller: Caller) -> Pinned:
         # A topic is pinned in all scopes.
         earlier_pins = app.storage.toc.list_pins()
         topic = app.topics.pin_topic(parse_topic_id(request.id), request.on, caller.bound(app), by)
-        _record(app, topic.topic_id, request.on, by, topic.topic_id in earlier_pins)
+        _record_change(app, topic.topic_id, request.on, by, topic.topic_id in earlier_pins)
         return Pinned(id=topic.topic_id, pinned=request.on)
     if request.id.startswith("grip:"):
         target: str = visible_evidence(app, caller, request.id).grip_id
@@ -64,9 +64,9 @@ def set_pin(app: "App", target: str, on: bool, by: str) -> None:
     """
     was_pinned = target in app.storage.toc.list_pins()
     app.storage.toc.set_pin(target, on, by)
-    _record(app, target, on, by, was_pinned)
+    _record_change(app, target, on, by, was_pinned)
 
 
-def _record(app: "App", target: str, on: bool, by: str, was_pinned: bool) -> None:
+def _record_change(app: "App", target: str, on: bool, by: str, was_pinned: bool) -> None:
     if on != was_pinned:
         app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

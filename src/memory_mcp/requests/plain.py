@@ -26,7 +26,7 @@ def as_json(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         json_object = {}
-        for name, required, default in _shape(type(value)):
+        for name, required, default in _list_fields(type(value)):
             field_value = getattr(value, name)
             if not required and (field_value is None or field_value == default):
                 continue
@@ -46,7 +46,7 @@ _PLAIN = (str, int, float, bool)
 
 
 @cache
-def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
+def _list_fields(kind: type) -> tuple[tuple[str, bool, Any], ...]:
     """Return (name, is required, default) of a dataclass's fields.
 
     The default is `MISSING` for a factory.
@@ -54,26 +54,26 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
-def copied(kind: type[T], value: object, /, **changes: Any) -> T:
+def copy_fields(kind: type[T], value: object, /, **changes: Any) -> T:
     """Return a `kind` with `changes`, other fields copied from `value`."""
     constructor: Any = kind
-    return kind(**{name: getattr(value, name) for name, _, _ in _shape(constructor) if name not in changes}, **changes)
+    return kind(**{name: getattr(value, name) for name, _, _ in _list_fields(constructor) if name not in changes}, **changes)
 
 
-def compact(value: Any) -> str:
+def format_compact(value: Any) -> str:
     """Return a value, through `as_json`, as compact JSON text."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(value: Any) -> int:
     """Return the bytes of a response as compact JSON in UTF-8."""
-    text = encode_basestring(value) if type(value) is str else compact(value)
+    text = encode_basestring(value) if type(value) is str else format_compact(value)
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of(value: Any, factor: float) -> int:
     """Return the estimated tokens of a response as compact JSON."""
-    return estimate_tokens(compact(value), factor)
+    return estimate_tokens(format_compact(value), factor)
 
 
 def fits_in(budget: float, factor: float) -> Callable[[object], bool]:
@@ -81,7 +81,7 @@ def fits_in(budget: float, factor: float) -> Callable[[object], bool]:
     return lambda value: tokens_of(value, factor) <= budget
 
 
-def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:
+def find_fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:
     """Return what the largest fitting number makes; None if none fits.
 
     Numbers are from `least` to `most`. Found by bisection: where a number fits, every smaller one must fit too.

@@ -8,7 +8,7 @@ from memory_mcp.requests import arguments, limits, shapes
 from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import TIMEOUT, Argument, Bounds, Flag
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
 from memory_mcp.requests.times import times_of
@@ -94,14 +94,14 @@ def plan_query(app: "App", request: PlanQuery, _: Caller) -> Planned:
     """
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
-    query = limits.words(request.query)
+    query = limits.check_query(request.query)
     plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
-    return copied(
+    return copy_fields(
         Planned,
         plan,
         query=query,
         confidence=round(plan.confidence, 3),
-        window=shapes.window(plan.window, plan.window_words, times.calendar),
+        window=shapes.shape_window(plan.window, plan.window_words, times.calendar),
         name=plan.tier.label,
         order=plan.order if plan.mode is Mode.SEQUENTIAL else plan.paths,
         skipped=[Skipped(layer=s.layer, reason=s.reason) for s in plan.skipped],
@@ -116,7 +116,7 @@ def classify_query(app: "App", request: ClassifyQuery, _: Caller) -> Classified:
     Raises InvalidQuery (time, timeout or query).
     """
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
-    query = limits.words(request.query)
+    query = limits.check_query(request.query)
     plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))
-    window = shapes.window(plan.window, plan.window_words, times.calendar)
-    return copied(Classified, plan, query=query, confidence=round(plan.confidence, 3), window=window)
+    window = shapes.shape_window(plan.window, plan.window_words, times.calendar)
+    return copy_fields(Classified, plan, query=query, confidence=round(plan.confidence, 3), window=window)

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _CHARS = 2 * 1024 * 1024
 
 
-def contents(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def contents(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the days that hold something, and the copy's heading.
 
-    Of the project, agent and time that `asked` names. The result is {days, project and its short name ("" for all), zone, now,
+    Of the project, agent and time that `request` names. The result is {days, project and its short name ("" for all), zone, now,
     first, last}; a day is [YYYY-MM-DD, year id, month id, week id], times are YYYY-MM-DD HH:MM in the memory's zone. `first`
     and `last` are the first event and the end behind the last one, "" for none. Events that are not in the tree yet are filed
     first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or time.
     """
     if app.derivation.count_pending() and not is_read_only(app.directory):
         app.derivation.run()
-    scope = _scope(app, asked)
+    scope = _scope(app, request)
     days = sorted({cut.day for cut in app.storage.toc.list_segments(scope)})
     span = app.storage.events.get_span(scope)
     return {
@@ -50,15 +50,15 @@ def contents(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def periods(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def periods(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"periods": by id} for the periods `ids` of a project.
 
     Each is {title, summary, keywords, bullets}. Left out are periods that hold anything outside the time that was asked for,
     and all of them where an agent is named. Raises InvalidQuery for an unknown project or time.
     """
-    scope = _scope(app, asked)
+    scope = _scope(app, request)
     span = app.storage.events.get_span(Scope(project=scope.project))
-    node_ids = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
+    node_ids = [i for i in map(NodeId, request["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
     # A period tells of every agent.
     nodes = {} if scope.agent else app.tree.nodes(node_ids, scope.project)
     over = app.storage.superseded.get_successors({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
@@ -66,15 +66,15 @@ def periods(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"periods": by_id}
 
 
-def stretch(app: "App", asked: Mapping[str, Any]) -> dict[str, Any]:
+def stretch(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return segments of a `day` with their events, from `at`.
 
     Up to some 2 million characters. The result is {"segments": as `_segment` makes them, "next"}. `at` and `next` are pairs of
     the segment's place in the day and how many of its events come before; `next` is None at the end. A segment may be continued
     on the next page. Raises InvalidQuery for an unknown project or time.
     """
-    scope, day = _scope(app, asked), str(asked["day"])
-    first, skipped = (int(n) for n in asked.get("at", (0, 0)))
+    scope, day = _scope(app, request), str(request["day"])
+    first, skipped = (int(n) for n in request.get("at", (0, 0)))
     cuts = [
         cut
         for cut in app.storage.toc.list_day_segments(day, f"{day}~", scope.project)
@@ -167,7 +167,7 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
 
     `over` are the superseded grips.
     """
-    shape = shapes.bullet(bullet, over)
+    shape = shapes.shape_bullet(bullet, over)
     ended = bool(shape.superseded_by)
     return {"text": shape.text, "grips": list(shape.grip_ids), "kind": shape.kind, "ended": ended, "why": shape.why_superseded}
 

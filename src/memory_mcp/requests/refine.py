@@ -19,7 +19,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, display_author, is_by_agent
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
-from memory_mcp.requests.limits import Argument, choice
+from memory_mcp.requests.limits import Argument, parse_choice
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import settled_ms, times_of
@@ -122,80 +122,83 @@ def refine_summary(app: "App", request: RefineSummary, caller: Caller) -> Refine
     )
 
 
-def refinement(node_id: str, given: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
+def parse_refinement(node_id: str, value: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
     """Return the request that a JSON value describes.
 
     The value is {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}. Only its shape is checked. Raises
     InvalidQuery for a value of another shape or an unknown field; the message names the place.
     """
-    json_object = _object(given, "the refinement", RefineSummary)
-    bullets, title = _list(json_object.get("bullets", ()), "bullets"), _text(json_object.get("title", ""), "title")
+    json_object = _check_object(value, "the refinement", RefineSummary)
+    bullets, title = _check_list(json_object.get("bullets", ()), "bullets"), _check_text(json_object.get("title", ""), "title")
     statements = []
     for number, bullet in enumerate(bullets):
         path = f"bullets.{number}"
-        bullet_fields = _object(bullet, path, Statement)
-        text, kind = _text(bullet_fields.get("text", ""), f"{path}.text"), _text(bullet_fields.get("kind", ""), f"{path}.kind")
-        statements.append(Statement(text, _texts(bullet_fields.get("grip_ids", ()), f"{path}.grip_ids"), kind))
+        bullet_fields = _check_object(bullet, path, Statement)
+        text, kind = (
+            _check_text(bullet_fields.get("text", ""), f"{path}.text"),
+            _check_text(bullet_fields.get("kind", ""), f"{path}.kind"),
+        )
+        statements.append(Statement(text, _check_texts(bullet_fields.get("grip_ids", ()), f"{path}.grip_ids"), kind))
     return RefineSummary(
         node_id,
         title,
         statements,
-        _text(json_object.get("summary", ""), "summary"),
-        _texts(json_object.get("keywords", ()), "keywords"),
+        _check_text(json_object.get("summary", ""), "summary"),
+        _check_texts(json_object.get("keywords", ()), "keywords"),
         project,
         scope,
         by,
     )
 
 
-def _object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
+def _check_object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
     """Return a JSON object with only `kind`'s fields; else InvalidQuery.
 
     `node_id`, `project` and `scope` are no fields that may be given.
     """
     field_names = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
     if not isinstance(value, Mapping):
-        raise _invalid(f"{path} is no JSON object")
+        raise _make_invalid(f"{path} is no JSON object")
     if odd := next((name for name in value if name not in field_names), None):
-        raise _invalid(f"{path}: unknown field {odd!r}")
+        raise _make_invalid(f"{path}: unknown field {odd!r}")
     return value
 
 
-def _text(value: object, path: str) -> str:
+def _check_text(value: object, path: str) -> str:
     if not isinstance(value, str):
-        raise _invalid(f"{path} is no text")
+        raise _make_invalid(f"{path} is no text")
     return value
 
 
-def _texts(values: object, path: str) -> list[str]:
-    return [_text(value, f"{path}.{at}") for at, value in enumerate(_list(values, path))]
+def _check_texts(values: object, path: str) -> list[str]:
+    return [_check_text(value, f"{path}.{at}") for at, value in enumerate(_check_list(values, path))]
 
 
-def _list(value: object, path: str) -> Sequence[object]:
+def _check_list(value: object, path: str) -> Sequence[object]:
     if not isinstance(value, list | tuple):
-        raise _invalid(f"{path} is no list")
+        raise _make_invalid(f"{path} is no list")
     return value
 
 
-def _invalid(what: str) -> InvalidQuery:
+def _make_invalid(what: str) -> InvalidQuery:
     return InvalidQuery(what, f"{_UNCHANGED} Give {_FORM}.")
 
 
 def _check_sizes(request: RefineSummary) -> None:
     """Raise InvalidQuery for missing, too long or unknown parts."""
-    _fits("title", request.title, 1, MAX_TITLE)
-    _fits("summary", request.summary, 0, MAX_TEXT)
-    _fits("bullets", request.bullets, 1, MAX_BULLETS)
-    _fits("keywords", request.keywords, 0, MAX_KEYWORDS)
+    _check_size("title", request.title, 1, MAX_TITLE)
+    _check_size("summary", request.summary, 0, MAX_TEXT)
+    _check_size("bullets", request.bullets, 1, MAX_BULLETS)
+    _check_size("keywords", request.keywords, 0, MAX_KEYWORDS)
     for index, bullet in enumerate(request.bullets):
-        _fits(f"bullets.{index}.text", bullet.text, 1, MAX_TEXT)
-        _fits(f"bullets.{index}.grip_ids", bullet.grip_ids, 1, MAX_GRIPS)
-        choice(MemoryKind, f"bullets.{index}.kind", bullet.kind)
+        _check_size(f"bullets.{index}.text", bullet.text, 1, MAX_TEXT)
+        _check_size(f"bullets.{index}.grip_ids", bullet.grip_ids, 1, MAX_GRIPS)
+        parse_choice(MemoryKind, f"bullets.{index}.kind", bullet.kind)
     for index, word in enumerate(request.keywords):
-        _fits(f"keywords.{index}", word, 1, MAX_KEYWORD)
+        _check_size(f"keywords.{index}", word, 1, MAX_KEYWORD)
 
 
-def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
+def _check_size(path: str, value: Sequence[object], least: int, most: int) -> None:
     """Raise InvalidQuery for too few or many characters or entries.
 
     A text of white space alone counts as empty where `least` is not 0.
@@ -218,17 +221,17 @@ def _apply_refinement(app: "App", old_node: TocNode, request: RefineSummary, sco
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
     gate = app.gate
     name = period_name(old_node.node_id) if old_node.level is not TocLevel.SEGMENT else ""
-    title = _clean(gate, request.title)
+    title = _clean_text(gate, request.title)
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
-    bullets = tuple(_bullet(app, gate, old_node, statement, scoped) for statement in request.bullets)
+    bullets = tuple(_make_bullet(app, gate, old_node, statement, scoped) for statement in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
     kind = max((b.kind for b in bullets), key=KIND_SALIENCE.__getitem__)
     new_node = replace(
         old_node,
         title=f"{name} · {gist}" if name else segment_title(app.calendar, old_node.start_ms, gist),
-        summary=_clean(gate, request.summary) or shorten(f"{gist}. {' '.join(texts[1:])}", _SUMMARY),
+        summary=_clean_text(gate, request.summary) or shorten(f"{gist}. {' '.join(texts[1:])}", _SUMMARY),
         bullets=bullets,
-        keywords=tuple(_clean(gate, word) for word in request.keywords) or keywords_of(texts),
+        keywords=tuple(_clean_text(gate, word) for word in request.keywords) or keywords_of(texts),
         kind=kind,
         salience=salience_of(bullets),
         author=AGENT,
@@ -240,7 +243,7 @@ def _apply_refinement(app: "App", old_node: TocNode, request: RefineSummary, sco
     return with_others(new_node, [*bullets, *other_bullets], old_node.bullets)
 
 
-def _bullet(app: "App", gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
+def _make_bullet(app: "App", gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
     """Return a bullet that belongs to its grips' project.
 
     Its kind is read from the text where none is given. Raises InvalidQuery where the grips are of several projects, or a grip
@@ -252,12 +255,12 @@ def _bullet(app: "App", gate: Gate, node: TocNode, statement: Statement, scoped:
             f"a bullet rests on two projects: {shorten(statement.text, 60)!r}",
             f"{_UNCHANGED} Make one bullet for each project: what is told of one is shown to whoever works on it.",
         )
-    text, first = _clean(gate, statement.text), cuts[0][1]
-    kind = choice(MemoryKind, "kind", statement.kind) or kind_of(text, cues_of(text))
+    text, first = _clean_text(gate, statement.text), cuts[0][1]
+    kind = parse_choice(MemoryKind, "kind", statement.kind) or kind_of(text, cues_of(text))
     return TocBullet(text, tuple(dict.fromkeys(grip for grip, _ in cuts)), kind, first.project, first.agent)
 
 
-def _clean(gate: Gate, text: str) -> str:
+def _clean_text(gate: Gate, text: str) -> str:
     """Return a text cleaned as any write; "" for white space.
 
     Raises InvalidQuery for one that is refused.
@@ -294,13 +297,13 @@ def _cut_of(app: "App", grip_id: str, node: TocNode, scoped: Scoped) -> tuple[Gr
         raise InvalidQuery(f"grip {grip_id} belongs to project {project}, not to {scoped.project}", hint)
     cuts = app.storage.toc.get_cuts([first_event.stream]).get(first_event.stream, ())
     cut = next((c for c in cuts if c.start <= first_event.order <= c.end), None)
-    if cut is None or not _inside(cut, node):
+    if cut is None or not _is_inside(cut, node):
         hint = f"{_UNCHANGED} A bullet may only rest on what its node holds."
         raise InvalidQuery(f"grip {grip_id} lies outside {node.node_id}", hint)
     return citation.grip_id, cut
 
 
-def _inside(cut: Segment, node: TocNode) -> bool:
+def _is_inside(cut: Segment, node: TocNode) -> bool:
     if node.level is TocLevel.SEGMENT:
         return cut.key == segment_key_of(node.node_id)
     first, after = span_of(node.node_id)

@@ -20,7 +20,7 @@ from memory_mcp.model.toc import KIND_SALIENCE, TocNode, display_author
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import MATERIAL, PAGE, Argument, Flag
-from memory_mcp.requests.plain import copied, fits_in, fullest
+from memory_mcp.requests.plain import copy_fields, find_fullest, fits_in
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Bullet
@@ -163,7 +163,7 @@ def refine_due(app: "App", request: RefineDue, caller: Caller) -> DueNodes:
     nodes = app.tree.nodes([d.node_id for d in due_nodes[:limit]], scoped.project)
     return DueNodes(
         due=[
-            copied(
+            copy_fields(
                 DueNode,
                 d,
                 level=level_of(d.node_id),
@@ -195,7 +195,7 @@ def refine_show(app: "App", request: RefineShow, caller: Caller) -> Material:
         level=node.level,
         title=node.title,
         author=display_author(node.author),
-        bullets=[shapes.bullet(b) for b in node.bullets],
+        bullets=[shapes.shape_bullet(b) for b in node.bullets],
         scope=scoped.words,
     )
     show = _segment if node.level is TocLevel.SEGMENT else _period
@@ -211,24 +211,25 @@ def _segment(app: "App", fits: Callable[[Material], bool], plain: Material, node
     key = segment_key_of(node_id)
     assert key is not None
     cut = app.storage.toc.get_segments([key])[key]
-    earlier_events = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
+    earlier_events = [e for e in app.tree.context(cut, scoped.project).before if _says_something(e)][-_BEFORE:]
     format_iso = app.calendar.format_iso
     earlier_lines = [
-        Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut_text(e.text, _BEFORE_CHARS)[0]) for e in earlier_events
+        Line(when=format_iso(e.timestamp)[:16], who=_name_speaker(e), text=_cut_text(e.text, _BEFORE_CHARS)[0])
+        for e in earlier_events
     ]
     material = replace(plain, context=Before(session_id=cut.session_id, before=earlier_lines))
-    events = [e for e in app.storage.events.segment_events(cut) if _says(e)]
+    events = [e for e in app.storage.events.segment_events(cut) if _says_something(e)]
     grips = app.storage.grips.grips_by_event([e.event_id for e in events])
 
     def build_material(chosen: Sequence[Event], chars: int) -> Material:
         """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""
         short = max(_LEAST // 2, chars // _TOOL_SHARE)
-        lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in chosen]
+        lines = [_shape_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in chosen]
         return replace(material, events=lines, left_out=len(events) - len(chosen))
 
     spoken = [e for e in events if not _is_tool(e)]
     for chosen in (events, spoken):
-        if chosen and (fitted := fullest(functools.partial(build_material, chosen), fits, _LEAST, _MOST)) is not None:
+        if chosen and (fitted := find_fullest(functools.partial(build_material, chosen), fits, _LEAST, _MOST)) is not None:
             return fitted
     ends = spoken or events
 
@@ -238,7 +239,7 @@ def _segment(app: "App", fits: Callable[[Material], bool], plain: Material, node
         head = (count + 1) // 2
         return build_material([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
 
-    return fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
+    return find_fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
 
 
 def _period(app: "App", fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
@@ -253,9 +254,9 @@ def _period(app: "App", fits: Callable[[Material], bool], plain: Material, node_
 
     def build_material(chosen: Sequence[TocNode], most: int) -> Material:
         """Return the material with these children, each with its `most` most salient bullets."""
-        return replace(plain, children=[_part(n, most) for n in chosen], left_out=len(children) - len(chosen))
+        return replace(plain, children=[_shape_part(n, most) for n in chosen], left_out=len(children) - len(chosen))
 
-    fitted = fullest(functools.partial(build_material, children), fits, 0, _BULLETS)
+    fitted = find_fullest(functools.partial(build_material, children), fits, 0, _BULLETS)
     if fitted is not None:
         return fitted
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
@@ -264,10 +265,10 @@ def _period(app: "App", fits: Callable[[Material], bool], plain: Material, node_
         """Return the material with the `count` children that hold most events, without bullets, in order of time."""
         return build_material([children[i] for i in sorted(busiest[:count])], 0)
 
-    return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
+    return find_fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
 
 
-def _line(app: "App", event: Event, grips: Sequence[Grip], chars: int) -> Line:
+def _shape_line(app: "App", event: Event, grips: Sequence[Grip], chars: int) -> Line:
     """Return an event with at most `_GRIPS` grips of it."""
     text, spans = _cut_text(event.text, chars)
     own_grips = [g for g in grips if g.event_id_start == event.event_id]
@@ -276,7 +277,7 @@ def _line(app: "App", event: Event, grips: Sequence[Grip], chars: int) -> Line:
     ]
     return Line(
         when=app.calendar.format_iso(event.timestamp)[:16],
-        who=_who(event),
+        who=_name_speaker(event),
         text=text,
         grip_ids=[g.grip_id for g in (visible_grips or own_grips)[:_GRIPS]],
     )
@@ -295,14 +296,14 @@ def _cut_text(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
     return " … ".join(" ".join(text[a:b].split()) for a, b in spans), spans
 
 
-def _part(node: TocNode, most: int) -> Part:
+def _shape_part(node: TocNode, most: int) -> Part:
     best = sorted(range(len(node.bullets)), key=lambda i: (-KIND_SALIENCE[node.bullets[i].kind], i))[:most]
     return Part(
         node_id=node.node_id,
         title=node.title,
         events=node.event_count,
         author=display_author(node.author),
-        bullets=[shapes.bullet(node.bullets[i]) for i in sorted(best)],
+        bullets=[shapes.shape_bullet(node.bullets[i]) for i in sorted(best)],
     )
 
 
@@ -310,9 +311,9 @@ def _is_tool(event: Event) -> bool:
     return event.role is Role.TOOL or event.type is EventType.TOOL_CALL
 
 
-def _says(event: Event) -> bool:
+def _says_something(event: Event) -> bool:
     return event.type not in _NOTED and bool(event.text.strip())
 
 
-def _who(event: Event) -> str:
+def _name_speaker(event: Event) -> str:
     return event.speaker or (event.metadata.get("tool") or "tool" if _is_tool(event) else event.role)

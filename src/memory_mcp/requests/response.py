@@ -33,7 +33,7 @@ def loss_notice(loss: Loss) -> str:
     return f"{loss.description}; to get them back: {loss.recovery_hint}"
 
 
-def fitting(app: "App", values: Iterable[T], token_budget: int) -> list[T]:
+def take_fitting(app: "App", values: Iterable[T], token_budget: int) -> list[T]:
     """Return the first values that fit a token budget, uncut.
 
     The first that does not fit ends the list, even if shorter ones follow; it may be empty.

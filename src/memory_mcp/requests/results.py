@@ -178,7 +178,7 @@ def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
         project = ""
         if hit.project != project_above:
             project = (hit.project if style.for_page else style.names.get(hit.project, hit.project)) or _NO_PROJECT
-        results.append(_bare(hit, style, node=node, title=_title(hit) if has_title else "", project=project))
+        results.append(_make_bare(hit, style, node=node, title=_make_title(hit) if has_title else "", project=project))
         titled.add(hit.node_id)
         project_above = hit.project
     return results
@@ -211,7 +211,7 @@ def find_repetitions(hits: Sequence[Hit]) -> list[bool]:
     return repeated
 
 
-def _title(hit: Hit) -> str:
+def _make_title(hit: Hit) -> str:
     title = hit.title.partition(_DOT)[2] if hit.title[:4].isdigit() and _DOT in hit.title else hit.title
     title = title if len(title) <= _TITLE else cut_out(title, 0, _TITLE)
     terms = term_set(title)
@@ -228,7 +228,7 @@ def node_shown(hit: Hit, style: Style) -> str:
     return hit.node_id if is_named else ""
 
 
-def _bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -> Result:
+def _make_bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -> Result:
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     when = style.calendar.format_iso(hit.timestamp)
     last = style.calendar.day_of(hit.last) if hit.last > hit.timestamp else ""

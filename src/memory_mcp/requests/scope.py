@@ -11,7 +11,7 @@ from memory_mcp.base.scope import is_place
 from memory_mcp.capture.evidence import ExpandedGrip, make_unknown_grip
 from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.event import ExcludedSession
-from memory_mcp.requests.limits import choice
+from memory_mcp.requests.limits import parse_choice
 from memory_mcp.storage.values import Scope
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Caller:
         """
         if not self.locked:
             return None
-        if own_project := _meant(app, self.project):
+        if own_project := _resolve_caller(app, self.project):
             return own_project
         hint = "Start the client in the project's directory, or set server.project; server.scope_lock = false lifts this."
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
@@ -73,7 +73,7 @@ class Caller:
         It is "" too if the caller's project is unknown.
         """
         shown_name = app.storage.projects.names.resolve_alias(project)
-        return "" if not self.project or shown_name == _meant(app, self.project) else shown_name
+        return "" if not self.project or shown_name == _resolve_caller(app, self.project) else shown_name
 
     def refuse_all(self, app: "App", what: str) -> None:
         """Raise InvalidQuery if the caller is bound to one project."""
@@ -97,15 +97,15 @@ class Scoped:
         """The scope as responses show it: the project's name, or `ALL_PROJECTS`."""
         return ALL_PROJECTS if self.project is None else self.project
 
-    def notices(self, app: "App", found: bool) -> list[str]:
+    def notices(self, app: "App", any_found: bool) -> list[str]:
         """Return notices that the scope was widened or holds nothing.
 
-        `found` says whether there are results; then, and where all projects were asked for, there is no
+        `any_found` says whether there are results; then, and where all projects were asked for, there is no
         notice but the first.
         """
         if self.widened_from:
             return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
-        if found or self.project is None:
+        if any_found or self.project is None:
             return []
         leave = "" if self.by_default else " without project"
         events = app.tree.tally(self.project).events
@@ -132,14 +132,14 @@ def scope_of(app: "App", project: str, scope: str, caller: Caller, widens: bool 
             to another project.
 
     """
-    scope_name, bound = choice(ScopeName, "scope", scope), caller.bound(app)
+    scope_name, bound = parse_choice(ScopeName, "scope", scope), caller.bound(app)
     if bound is not None:
         if scope_name is ScopeName.ALL or (project and not _is_named(app, bound, project)):
             raise _make_refusal(bound)
         return Scoped(bound, by_default=not project, locked=True)
     if project:
         return Scoped(known_project(app, project))
-    own_project = _meant(app, caller.project)
+    own_project = _resolve_caller(app, caller.project)
     if scope_name is ScopeName.PROJECT and not own_project:
         raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
     if scope_name is ScopeName.PROJECT:
@@ -148,7 +148,7 @@ def scope_of(app: "App", project: str, scope: str, caller: Caller, widens: bool 
         return Scoped(None)
     return (
         Scoped(None, widened_from=own_project)
-        if widens and not _holds(app, own_project)
+        if widens and not _has_events(app, own_project)
         else Scoped(own_project, by_default=True)
     )
 
@@ -158,7 +158,7 @@ def known_project(app: "App", name: str) -> str:
 
     Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
-    matches, short = _matching(app, name), app.tree.short_names()
+    matches, short = _find_matching(app, name), app.tree.short_names()
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -196,7 +196,7 @@ def project_to_store(app: "App", name: str, caller: Caller) -> str:
         return bound
     if not name:
         return caller.project
-    return known_project(app, name) if _matching(app, name) else name
+    return known_project(app, name) if _find_matching(app, name) else name
 
 
 def _is_named(app: "App", project: str, name: str) -> bool:
@@ -208,24 +208,24 @@ def _make_refusal(project: str) -> InvalidQuery:
     return InvalidQuery(f"this connection is bound to project {project}", f"Leave out project and scope. {_LOCKED}")
 
 
-def _meant(app: "App", caller: str) -> str:
+def _resolve_caller(app: "App", caller: str) -> str:
     """Return the shown name of the caller's project.
 
     The last parts of a name mean a project where they fit only one. A name that fits none or several is returned as it is; ""
     for "".
     """
     caller = app.storage.projects.names.resolve_alias(caller)
-    if not caller or is_place(caller) or _holds(app, caller):
+    if not caller or is_place(caller) or _has_events(app, caller):
         return caller
-    matches = _matching(app, caller)
+    matches = _find_matching(app, caller)
     return matches[0] if len(matches) == 1 else caller
 
 
-def _holds(app: "App", project: str) -> bool:
+def _has_events(app: "App", project: str) -> bool:
     return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
-def _matching(app: "App", name: str) -> list[str]:
+def _find_matching(app: "App", name: str) -> list[str]:
     """Return the stored projects that a name may mean, sorted.
 
     The one of that name, else those that end in its parts. A name that stands for another project's means that one. [] for an
@@ -233,7 +233,7 @@ def _matching(app: "App", name: str) -> list[str]:
     """
     names = app.storage.projects.names
     projects, resolved = app.tree.tally().projects, names.resolve_alias(name)
-    if resolved in projects or _holds(app, resolved):
+    if resolved in projects or _has_events(app, resolved):
         return [resolved]
     # A name as it is shown means that project, whatever other names end so.
     spelled = name.replace("\\", "/").strip("/")

@@ -22,9 +22,9 @@ from memory_mcp.requests.limits import (
     Bounds,
     Detail,
     Flag,
-    choice,
+    check_query,
     keyword_list,
-    words,
+    parse_choice,
 )
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, scope_of
@@ -123,7 +123,7 @@ def parse_search(app: "App", request: SearchRequest, caller: Caller) -> ParsedSe
     times = times_of(app, request.tz, request.as_of)
     scoped = scope_of(app, request.project, request.scope, caller)
     keywords = keyword_list(request.keywords)
-    is_full = choice(Detail, "detail", request.detail) is Detail.FULL
+    is_full = parse_choice(Detail, "detail", request.detail) is Detail.FULL
     # Arguments that make two calls different questions; a cursor belongs to its own.
     identity = (request.query, request.since, request.until, request.as_of, request.tz, request.agent, request.role)
     question = (*identity, request.speaker, request.intent, request.mode, scoped.words, *keywords)
@@ -138,7 +138,7 @@ def parse_search(app: "App", request: SearchRequest, caller: Caller) -> ParsedSe
         bool(request.as_of),
     )
     query = Query(
-        words(request.query),
+        check_query(request.query),
         SEARCHED.check(request.limit or SEARCHED.default),
         scoped.project,
         request.agent or None,

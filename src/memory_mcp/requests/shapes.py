@@ -12,7 +12,7 @@ from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel,
 from memory_mcp.model.grip import RETRACTED, Supersession
 from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, display_author
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
 from memory_mcp.tree.summarize.sentences import shorten
@@ -142,12 +142,12 @@ class Skipped:
     reason: str
 
 
-def newest_first(found: Iterable[Activity]) -> list[Activity]:
+def newest_first(activities: Iterable[Activity]) -> list[Activity]:
     """Return projects or agents, newest event first, equals by name."""
-    return sorted(found, key=lambda activity: (-activity.end_ms, activity.name))
+    return sorted(activities, key=lambda activity: (-activity.end_ms, activity.name))
 
 
-def child(node: TocNode, children: int = 0) -> Child:
+def shape_child(node: TocNode, children: int = 0) -> Child:
     """Return a node as its parent lists it.
 
     Of a segment the summary says what came of it; both are cut to `ChildDetail.ALL` (120 characters,
@@ -160,7 +160,7 @@ def child(node: TocNode, children: int = 0) -> Child:
         node_id=node.node_id,
         level=node.level,
         title=title,
-        summary=_short(node.summary if period else node_outcome(node), ChildDetail.ALL.summary),
+        summary=_shorten_text(node.summary if period else node_outcome(node), ChildDetail.ALL.summary),
         keywords=list(islice((word for word in node.keywords if not title_terms & set(terms(word))), ChildDetail.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,
@@ -173,9 +173,9 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
     The kind observation is left out; of projects and agents the first `NAMES_SHOWN` are kept.
     """
-    return copied(
+    return copy_fields(
         FullChild,
-        child(node, children),
+        shape_child(node, children),
         kind="" if node.kind is MemoryKind.OBSERVATION else node.kind,
         projects=node.projects[:NAMES_SHOWN],
         agents=node.agents[:NAMES_SHOWN],
@@ -185,16 +185,16 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
     )
 
 
-def lessened(value: Child, detail: ChildDetail) -> Child:
+def cut_child(value: Child, detail: ChildDetail) -> Child:
     """Return a child with its texts cut as `detail` allows."""
-    return replace(value, summary=_short(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
+    return replace(value, summary=_shorten_text(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
-def _short(text: str, width: int) -> str:
+def _shorten_text(text: str, width: int) -> str:
     return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
-def node(
+def shape_node(
     value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Supersession] = NONE_OVER
 ) -> Node:
     """Return a whole node as responses show it.
@@ -202,10 +202,10 @@ def node(
     `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id;
     projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
     """
-    return copied(
+    return copy_fields(
         Node,
         value,
-        bullets=[bullet(b, over) for b in value.bullets],
+        bullets=[shape_bullet(b, over) for b in value.bullets],
         keywords=value.keywords[:KEYWORDS_SHOWN],
         start=calendar.format_iso(value.start_ms) if value.end_ms else "",
         end=calendar.format_iso(value.end_ms) if value.end_ms else "",
@@ -221,7 +221,7 @@ def node(
     )
 
 
-def bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) -> Bullet:
+def shape_bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) -> Bullet:
     """Return a bullet; the kind observation is left out.
 
     It is superseded only where all its grips are in `over` and the first one's record concerns its text.
@@ -237,12 +237,12 @@ def bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) ->
     )
 
 
-def event(value: domain.Event, calendar: Calendar) -> Event:
+def shape_event(value: domain.Event, calendar: Calendar) -> Event:
     """Return a stored event as responses show it, text uncut."""
-    return copied(Event, value, when=calendar.format_iso(value.timestamp))
+    return copy_fields(Event, value, when=calendar.format_iso(value.timestamp))
 
 
-def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
+def shape_window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
     """Return a span of time as responses show it.
 
     An open end is ""; None for None. `words` are those it was read from.

@@ -17,8 +17,8 @@ from memory_mcp.model.fencing import fence_text, neutralize_json
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.events import GetEvents, get_events
-from memory_mcp.requests.expand import ExpandRequest, expand
-from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, choice
+from memory_mcp.requests.expand import ExpandRequest, expand_grip
+from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, parse_choice
 from memory_mcp.requests.nodes import GetNode, get_node
 from memory_mcp.requests.plain import NOT_HERE, as_json, unknown_line
 from memory_mcp.requests.response import Recalled
@@ -92,7 +92,7 @@ def export_shown(app: "App", request: ExportShown, caller: Caller) -> ShownFile:
     Every text of it has passed the gate once more. Raises InvalidQuery when not exactly one thing is named, and what its page
     raises, such as NotFound.
     """
-    form = choice(FileForm, "form", request.form) or FileForm.MARKDOWN
+    form = parse_choice(FileForm, "form", request.form) or FileForm.MARKDOWN
     named_kinds = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]
     if len(named_kinds) != 1:
         raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
@@ -165,7 +165,7 @@ def _get_content(app: "App", what: str, request: ExportShown, caller: Caller) ->
         return _session(app, request, caller)
     if what == "grip":
         cited = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
-        return expand(app, cited, caller)
+        return expand_grip(app, cited, caller)
     search_request = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,

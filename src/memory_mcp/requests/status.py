@@ -11,8 +11,8 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, capturing
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import Detail, choice
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.limits import Detail, parse_choice
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.search.layers.base import CONTRACTS, LayerName, LayerStatus
@@ -103,14 +103,14 @@ def get_status(app: "App", request: GetStatus, caller: Caller) -> Status:
     Of one project for a bound caller. Raises InvalidQuery for an unknown `detail`, or a bound caller
     whose project is not known.
     """
-    full = choice(Detail, "detail", request.detail) is Detail.FULL
+    full = parse_choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.read_statuses()
     tier = detect_tier(statuses)
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.get_stats(text=False)
-    layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
+    layers = [copy_fields(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
     if bound is None:
         most_behind = max((s.behind for s in app.accelerators.index_statuses().values()), default=0)
         lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=most_behind or None, error=caller.deriver_error)
@@ -127,14 +127,14 @@ def get_status(app: "App", request: GetStatus, caller: Caller) -> Status:
         layers=layers,
         embedder=app.accelerators.embedder_name,
         lag=lag,
-        store=_store(app, stats, full, bound),
+        store=_describe_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.resolve_alias(caller.project),
-        notices=[*([_BOUND.format(bound)] if bound else []), *_notices(app, stats, caller)],
+        notices=[*([_BOUND.format(bound)] if bound else []), *_iter_notices(app, stats, caller)],
     )
 
 
-def _notices(app: "App", stats: StoreStats, caller: Caller) -> Iterator[str]:
+def _iter_notices(app: "App", stats: StoreStats, caller: Caller) -> Iterator[str]:
     """Yield sentences for what a user has to know.
 
     What the environment says cannot be used; nothing can be written for lack of room; the data directory is read-only; each pause
@@ -167,7 +167,7 @@ def _notices(app: "App", stats: StoreStats, caller: Caller) -> Iterator[str]:
         yield f"summaries are improved by the command {summarizer.name}{failing}; see: memory-mcp spend"
 
 
-def _store(app: "App", stats: StoreStats, full: bool, bound: str | None) -> Store:
+def _describe_store(app: "App", stats: StoreStats, full: bool, bound: str | None) -> Store:
     """Return the counts of the memory, or of project `bound`.
 
     With `full` up to `NAMES_SHOWN` projects and agents. Of a project nothing depends on others: its grips and bytes are not

@@ -15,9 +15,9 @@ from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
-from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, Flag, choice, keyword_list, words
+from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, Flag, check_query, keyword_list, parse_choice
 from memory_mcp.requests.plain import size_of
-from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.response import Recalled, take_fitting
 from memory_mcp.requests.results import FullResult, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
@@ -113,16 +113,16 @@ def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
     Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
     """
     scoped = scope_of(app, request.project, request.scope, caller)
-    detail = choice(Detail, "detail", request.detail)
+    detail = parse_choice(Detail, "detail", request.detail)
     filters = Filters(
-        doc_type=choice(DocType, "doc_type", request.doc_type),
-        level=choice(LEVELS, "level", request.level),
+        doc_type=parse_choice(DocType, "doc_type", request.doc_type),
+        level=parse_choice(LEVELS, "level", request.level),
         window=times_of(app).window(request.since, request.until),
         project=scoped.project,
         agent=request.agent or None,
         speaker=speaker_of(app, request.speaker, scoped),
         role=role_of(request.role),
-        kind=choice(MemoryKind, "kind", request.kind),
+        kind=parse_choice(MemoryKind, "kind", request.kind),
         excluded_sessions=name_excluded(caller.excluded(app, request.include_current)),
     )
     answer = _search_index(app, request, filters)
@@ -138,8 +138,8 @@ def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
             replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in answer.hits
         )
         scored = (_add_score(result, hit.raw, request) for result, hit in zip(full_results, answer.hits, strict=True))
-        return replace(response, results=tuple(fitting(app, scored, 0)))
-    return replace(response, results=_lean(app, request, scoped, response, answer.hits))
+        return replace(response, results=tuple(take_fitting(app, scored, 0)))
+    return replace(response, results=_shape_lean(app, request, scoped, response, answer.hits))
 
 
 def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
@@ -148,7 +148,7 @@ def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
     """
     limit = RESULTS.check(request.limit)
-    query = IndexQuery(words(request.query), filters, limit, keywords=keyword_list(request.keywords))
+    query = IndexQuery(check_query(request.query), filters, limit, keywords=keyword_list(request.keywords))
     if isinstance(request, HybridSearch):
         return app.hybrid.teleport(query)
     if isinstance(request, VectorTeleport):
@@ -159,7 +159,7 @@ def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
     return app.teleports[LayerName.BM25].teleport(query)
 
 
-def _lean(app: "App", request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
+def _shape_lean(app: "App", request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     segments = app.tree.tally(scoped.project).segments
@@ -168,7 +168,7 @@ def _lean(app: "App", request: Jump, scoped: Scoped, bare: TeleportResponse, hit
     words, score = words_typed(request.query, request.keywords), _SCORES.get(type(request), "")
     style = Style(app.calendar, scoped.project, names, words, quoted=None, with_nodes=True, raw_score=score)
     room = max_bytes(budget, retrieval.token_factor) - size_of(bare)
-    return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).page(room, room).results
+    return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).fit_page(room, room).results
 
 
 def _add_score(result: FullResult, raw: float | None, request: Jump) -> FullResult:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.requests.plain import fullest
+from memory_mcp.requests.plain import find_fullest
 from memory_mcp.search.layers.base import Theme as Found
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.vocabulary import keys_of
@@ -54,7 +54,7 @@ def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[
     for count in range(len(all_themes), 0, -1):
         for quoted_count in dict.fromkeys((count, -(-2 * count // 3))):
             themes = (*all_themes[:quoted_count], *(replace(t, quote="", grip="") for t in all_themes[quoted_count:count]))
-            fitted = fullest(functools.partial(_cut_quotes, themes), fits, _LEAST, _QUOTE)
+            fitted = find_fullest(functools.partial(_cut_quotes, themes), fits, _LEAST, _QUOTE)
             if fitted is not None:
                 return fitted
     return ()

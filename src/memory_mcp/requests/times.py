@@ -68,18 +68,18 @@ class Times:
             raise InvalidQuery("since must lie before until")
         return window
 
-    def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
+    def span(self, days: int | None, since: str, until: str, bounds: Range) -> TimeWindow | None:
         """Return the window of the last `days` days, or between times.
 
         The days are local, today among them. None when nothing is given. Raises InvalidQuery when both are given, `days` is
-        outside the range `known`, one of them is no time, or the window is empty.
+        outside the range `bounds`, one of them is no time, or the window is empty.
         """
         if days is None:
             return self.window(since, until)
         if since or until:
             raise InvalidQuery("days goes without since and until", "Give either the number of days or times.")
         today = self.calendar.to_local(self.now_ms).date()
-        first = today - dt.timedelta(days=known.check(days, "days") - 1)
+        first = today - dt.timedelta(days=bounds.check(days, "days") - 1)
         return self.calendar.days_window(first, today + dt.timedelta(days=1))
 
     def node_id(self, text: str) -> NodeId:
@@ -93,7 +93,7 @@ class Times:
         try:
             return parse_node_id(text)
         except InvalidQuery:
-            window = self._phrase(text, ("", "in", "on"))
+            window = self._parse_phrase(text, ("", "in", "on"))
             period_id = None if window is None else period_of(window, self.calendar)
             if period_id is None:
                 raise
@@ -114,8 +114,8 @@ class Times:
             elif _MILLISECONDS.fullmatch(phrase):
                 moment = int(phrase)
             else:
-                moment = self._stamp(phrase)
-            moment = self._phrase(phrase, leads) if moment is None else moment
+                moment = self._parse_iso(phrase)
+            moment = self._parse_phrase(phrase, leads) if moment is None else moment
         except (InvalidQuery, ValueError, OverflowError):
             raise invalid from None
         start, end = (moment.start_ms, moment.end_ms) if isinstance(moment, TimeWindow) else (moment, moment)
@@ -123,7 +123,7 @@ class Times:
             raise invalid
         return moment
 
-    def _stamp(self, text: str) -> int | None:
+    def _parse_iso(self, text: str) -> int | None:
         """Return the moment (UTC ms) of an ISO time, or None.
 
         It is in the calendar's zone unless it names an offset.
@@ -135,7 +135,7 @@ class Times:
         local = moment if moment.tzinfo else moment.replace(tzinfo=self.calendar.zone)
         return (local - _EPOCH) // dt.timedelta(milliseconds=1)
 
-    def _phrase(self, phrase: str, leads: tuple[str, ...]) -> TimeWindow | None:
+    def _parse_phrase(self, phrase: str, leads: tuple[str, ...]) -> TimeWindow | None:
         """Return the window of a phrase that is only a time.
 
         It may follow one of `leads`; None for another.

@@ -160,13 +160,13 @@ def get_today(app: "App", request: GetToday, caller: Caller) -> Today:
 def _project(app: "App", activity: Activity) -> ProjectToday:
     stretches = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = activity.name or NO_NAME, app.calendar.format_iso(activity.end_ms)
-    decisions = _first(_each(stretches, stretch_rules))
+    decisions = _first(_list_statements(stretches, stretch_rules))
     # Notes and corrections are no work that was left off.
     sessions = [entry for entry in stretches if not is_notes(entry.session)]
     if not sessions:
         return ProjectToday(project=name, last=last, decisions=decisions)
     newest = sessions[0]
-    ends = _each(sessions, lambda entry: entry.open_ends)
+    ends = _list_statements(sessions, lambda entry: entry.open_ends)
     # What an earlier session left open is no next step.
     step = ends[0] if newest.open_ends else None
     return ProjectToday(
@@ -181,7 +181,7 @@ def _project(app: "App", activity: Activity) -> ProjectToday:
             session_id=newest.session,
         ),
         asked=None if newest.first_request is None else _statement(newest, newest.first_request, ""),
-        results=_first(_each([entry for entry in sessions if entry.session == newest.session], stretch_results)),
+        results=_first(_list_statements([entry for entry in sessions if entry.session == newest.session], stretch_results)),
         decisions=decisions,
         open=_first(entry for entry in ends if step is None or entry.grip != step.grip),
         next_step=step,
@@ -190,7 +190,7 @@ def _project(app: "App", activity: Activity) -> ProjectToday:
     )
 
 
-def _each(
+def _list_statements(
     stretches: Iterable[StretchView], find: Callable[[StretchView], Iterable[tuple[QuotedStatement, str]]]
 ) -> list[Statement]:
     return [_statement(stretch, quoted, label) for stretch in stretches for quoted, label in find(stretch)]

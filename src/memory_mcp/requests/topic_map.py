@@ -11,7 +11,7 @@ from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import Range
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
-from memory_mcp.requests.topic_shapes import WEEKS, TopicInfo, info_of, next_cursor, renewal
+from memory_mcp.requests.topic_shapes import WEEKS, TopicInfo, info_of, list_renewal_notices, next_cursor
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
     from memory_mcp.app import App
@@ -77,7 +77,7 @@ def get_topic_map(app: "App", request: GetTopicMap, caller: Caller) -> TopicMap:
     offset = offset_of(request.cursor, *question)
     graph, view = app.topics.read_graph(), app.topics.read_view(scoped.project)
     topics, total = graph.list_topics(view, limit, offset, areas=False)
-    areas, relations = _relations(graph, view, topics)
+    areas, relations = _list_relations(graph, view, topics)
     return TopicMap(
         topics=[replace(info_of(app, t), events=t.events, weeks=graph.weekly_mentions(t.topic_id, view, WEEKS)) for t in topics],
         areas=areas,
@@ -85,11 +85,11 @@ def get_topic_map(app: "App", request: GetTopicMap, caller: Caller) -> TopicMap:
         total=total,
         next_cursor=next_cursor(offset + len(topics), total if topics else 0, question),
         scope=scoped.words,
-        notices=[*scoped.notices(app, found=bool(total)), *renewal(app)],
+        notices=[*scoped.notices(app, any_found=bool(total)), *list_renewal_notices(app)],
     )
 
 
-def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tuple[list[MapArea], list[MapRelation]]:
+def _list_relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tuple[list[MapArea], list[MapRelation]]:
     """Return the topics' areas, and their relations, the strongest first.
 
     Of each topic the `_RELATED` strongest are looked at; of several between one pair the strongest remains.

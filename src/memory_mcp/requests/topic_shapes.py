@@ -12,9 +12,9 @@ from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.shapes import Bullet, bullet
+from memory_mcp.requests.shapes import Bullet, shape_bullet
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
 from memory_mcp.tree.summarize.vocabulary import keys_of
@@ -160,7 +160,7 @@ class Segments:
                         title=_title(node),
                         relevance=round(link.relevance, 2),
                         project="" if link.project == self._scoped.project else link.project,
-                        bullets=[bullet(entry) for entry in node.bullets if entry in chosen],
+                        bullets=[shape_bullet(entry) for entry in node.bullets if entry in chosen],
                     )
                 )
         return segments
@@ -193,12 +193,12 @@ def info_of(app: "App", topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
     )
 
 
-def related_of(one: Related) -> RelatedTopic:
+def related_of(relation: Related) -> RelatedTopic:
     """Return a related topic as shown, its strength rounded."""
-    return copied(RelatedTopic, one, strength=round(one.strength, 2))
+    return copy_fields(RelatedTopic, relation, strength=round(relation.strength, 2))
 
 
-def renewal(app: "App") -> list[str]:
+def list_renewal_notices(app: "App") -> list[str]:
     """Return a notice that topics are being renewed; none if they are not."""
     status = app.topics.describe_status()
     return [f"topics are {status.message}"] if status.is_renewed else []

@@ -8,9 +8,9 @@ from memory_mcp.question.understand import topic_subject
 from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, Range, words
-from memory_mcp.requests.plain import fits_in, fullest
-from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, Range, check_query
+from memory_mcp.requests.plain import find_fullest, fits_in
+from memory_mcp.requests.response import Recalled, take_fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.requests.topic_shapes import (
@@ -20,9 +20,9 @@ from memory_mcp.requests.topic_shapes import (
     Segments,
     TopicInfo,
     info_of,
+    list_renewal_notices,
     next_cursor,
     related_of,
-    renewal,
 )
 from memory_mcp.search.layers.base import NO_TOPIC
 
@@ -103,7 +103,7 @@ def topics_by_query(app: "App", request: TopicsByQuery, caller: Caller) -> Found
     Each has the segments and statements that fit it best. At most `limit`; where none fits, a notice says what there is
     instead. Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph that could answer.
     """
-    query, limit = words(request.query), FITTING.check(request.limit)
+    query, limit = check_query(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics.read_graph(), app.topics.read_view(scoped.project)
@@ -115,11 +115,11 @@ def topics_by_query(app: "App", request: TopicsByQuery, caller: Caller) -> Found
         related = [related_of(relation) for relation in graph.find_related(topic.topic_id, view, related_limit)]
         info = replace(info_of(app, topic), score=round(topic.score, 2))
         candidates.append(_Found(info, passages, related))
-    notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)
+    notices = scoped.notices(app, any_found=True) if total else _nothing(app, scoped)
     if not total and (count := graph.list_topics(view, 1, areas=False)[1]):
         hint = "intelligent_search finds what was said only once or twice"
         notices = [f"{NO_TOPIC} among the {count:,} in {scoped.words}; {hint}"]
-    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=[*notices, *renewal(app)])
+    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=[*notices, *list_renewal_notices(app)])
     usual = min(_PER_TOPIC * max(limit, _FEW), app.settings.retrieval.bounds.max_token_budget)
     return _within(bare, candidates, tokens or usual, app.settings.retrieval.token_factor)
 
@@ -140,13 +140,13 @@ def top_topics(app: "App", request: TopTopics, caller: Caller) -> FoundTopics:
     view = replace(app.topics.read_view(scoped.project), agent=request.agent or None, window=window)
     topics, total = graph.list_topics(view, limit, offset, areas=not request.fine)
     infos = (replace(info_of(app, t), events=t.events, weeks=graph.weekly_mentions(t.topic_id, view, WEEKS)) for t in topics)
-    page = fitting(app, infos, 0)
+    page = take_fitting(app, infos, 0)
     return FoundTopics(
         topics=page,
         total=total,
         next_cursor=next_cursor(offset + len(page), total if page else 0, question),
         scope=scoped.words,
-        notices=[*(scoped.notices(app, found=True) if total else _nothing(app, scoped)), *renewal(app)],
+        notices=[*(scoped.notices(app, any_found=True) if total else _nothing(app, scoped)), *list_renewal_notices(app)],
     )
 
 
@@ -168,8 +168,8 @@ def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor
     for step in _STEPS:
         if fits(response := build_response(len(candidates), step)):
             return response
-    return fullest(shortest, fits, 1, len(candidates)) or shortest(1)
+    return find_fullest(shortest, fits, 1, len(candidates)) or shortest(1)
 
 
 def _nothing(app: "App", scoped: Scoped) -> list[str]:
-    return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]
+    return scoped.notices(app, any_found=False) or ["no topics yet: nothing in that time came up more than once"]

@@ -8,9 +8,9 @@ from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Argument, Bounds, Flag, words
-from memory_mcp.requests.plain import copied, tokens_of
-from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Argument, Bounds, Flag, check_query
+from memory_mcp.requests.plain import copy_fields, tokens_of
+from memory_mcp.requests.response import Recalled, take_fitting
 from memory_mcp.requests.results import FullResult, Result, full_result
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import Window
@@ -90,7 +90,7 @@ class Navigated(Recalled):
 @answers("navigate", Navigate, "Navigate the time tree")
 def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
     """Return the walk's results and steps. Raises NotFound (start), InvalidQuery."""
-    query, limit = words(request.query), EVIDENCE.check(request.limit)
+    query, limit = check_query(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, budget = times_of(app, as_of=request.as_of), _budget_of(app, request)
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
@@ -107,7 +107,7 @@ def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
             grip_ids = tuple(dict.fromkeys((hit.grip_id, *result.grip_ids)))
             result = replace(result, id=hit.node_id, kind=hit.level, grip_ids=grip_ids)
         results.append(result)
-    shown_results = fitting(app, results, budget.bounds.max_token_budget)
+    shown_results = take_fitting(app, results, budget.bounds.max_token_budget)
     notices = list(outcome.notices)
     if left_out := len(results) - len(shown_results):
         budget.hit.append(_TOKEN_BOUND)
@@ -118,12 +118,12 @@ def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
     grips = [grip for result in shown_results for grip in result.grip_ids]
     return Navigated(
         query=query,
-        path=[copied(Step, step, score=round(step.score, 3)) for step in outcome.path],
+        path=[copy_fields(Step, step, score=round(step.score, 3)) for step in outcome.path],
         results=shown_results,
         bounds=_report_bounds(budget),
         bounds_hit=tuple(budget.hit),
         scope=scoped.words,
-        window=shapes.window(outcome.window, outcome.window_words, app.calendar),
+        window=shapes.shape_window(outcome.window, outcome.window_words, app.calendar),
         notices=[*notices, *scoped.notices(app, bool(outcome.hits))],
         next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )

@@ -9,9 +9,9 @@ from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, choice
-from memory_mcp.requests.plain import copied
-from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, parse_choice
+from memory_mcp.requests.plain import copy_fields
+from memory_mcp.requests.response import Recalled, take_fitting
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
@@ -136,11 +136,11 @@ def search_children(app: "App", request: SearchChildren, caller: Caller) -> Foun
     Best first, cut to the token budget. Without `fields` events below are searched too. Where not even the first result fits,
     there is a notice and no cursor. Raises NotFound for an unknown parent, InvalidQuery for an invalid argument.
     """
-    query, limit = limits.words(request.query), RESULTS.check(request.limit)
+    query, limit = limits.check_query(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
-    parent, fields = times_of(app).node_id(request.parent_id), _fields(request.fields)
-    level = choice(LEVELS, "child_level", request.child_level)
+    parent, fields = times_of(app).node_id(request.parent_id), _parse_fields(request.fields)
+    level = parse_choice(LEVELS, "child_level", request.child_level)
     keywords = limits.keyword_list(request.keywords)
     question = ("search_children", query, parent, request.child_level, *fields, scoped.words, *keywords)
     offset = offset_of(request.cursor, *question)
@@ -150,15 +150,15 @@ def search_children(app: "App", request: SearchChildren, caller: Caller) -> Foun
             node_id=match.node.node_id,
             title=match.node.title,
             level=match.node.level,
-            matches=[copied(Match, m) for m in match.matches],
+            matches=[copy_fields(Match, m) for m in match.matches],
             relevance_score=match.relevance,
         )
         for match in match_page.results
     )
-    fitting_matches = fitting(app, matches, budget)
+    fitting_matches = take_fitting(app, matches, budget)
     more = match_page.next_offset is not None or len(fitting_matches) < len(match_page.results)
     whole_tree = parent in ("", ROOT) and level in (None, TocLevel.SEGMENT)
-    pending = _pending(app, query, limit, scoped.project) if whole_tree and not offset else []
+    pending = _find_pending(app, query, limit, scoped.project) if whole_tree and not offset else []
     notices = [] if offset else scoped.notices(app, bool(match_page.results or pending))
     if match_page.results and not fitting_matches:
         notices.append("the next result does not fit the token budget; raise token_budget to see it")
@@ -172,7 +172,7 @@ def search_children(app: "App", request: SearchChildren, caller: Caller) -> Foun
     )
 
 
-def _pending(app: "App", query: str, limit: int, project: str | None) -> list[PendingMatch]:
+def _find_pending(app: "App", query: str, limit: int, project: str | None) -> list[PendingMatch]:
     """Return events not filed yet that hold the words.
 
     Those of a directory that can only be read stay so.
@@ -193,19 +193,19 @@ def search_node(app: "App", request: SearchNode, caller: Caller) -> FoundInNode:
     Best first, cut to the token budget. `matched` also counts matches that were cut. Raises NotFound for an unknown node,
     InvalidQuery for an invalid argument.
     """
-    query, limit = limits.words(request.query), RESULTS.check(request.limit)
+    query, limit = limits.check_query(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget or 0, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
-    keywords, fields = limits.keyword_list(request.keywords), _fields(request.fields)
+    keywords, fields = limits.keyword_list(request.keywords), _parse_fields(request.fields)
     node, matches = app.agentic.nodes.search_node(node_id, query, fields, limit, scoped.project, keywords)
-    fitting_matches = fitting(app, (copied(Match, match) for match in matches), budget)
+    fitting_matches = take_fitting(app, (copy_fields(Match, match) for match in matches), budget)
     return FoundInNode(matched=bool(matches), matches=fitting_matches, node_id=node.node_id, level=node.level)
 
 
-def _fields(names: Sequence[str]) -> list[str]:
+def _parse_fields(names: Sequence[str]) -> list[str]:
     """Return the fields to search, [] for all; InvalidQuery if unknown."""
     from memory_mcp.search.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
-    members = [choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names)]
+    members = [parse_choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names)]
     return [name for name in members if name is not None]

@@ -10,7 +10,7 @@ from memory_mcp.model.event import Trust
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import Argument
-from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.notes import Note, store_note
 from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.values import WriteRequest
@@ -79,7 +79,7 @@ def remember(app: "App", request: Remember, caller: Caller) -> Remembered:
         raise InvalidQuery("the text is empty", "Say in one sentence what is to be remembered.")
     project = project_to_store(app, request.project, caller)
     note = Note(text=request.text, agent=request.by, project=project, kind=request.kind, key=request.idempotency_key)
-    event_id, grip_id = keep(app, note)
+    event_id, grip_id = store_note(app, note)
     if request.pin:
         set_pin(app, grip_id, True, request.by)
     return Remembered(event_id=event_id, grip_id=grip_id)

@@ -15,7 +15,7 @@ from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.nodes import Browse, Browsed, GetNode
 from memory_mcp.requests.one_topic import GetTopic
-from memory_mcp.requests.plain import as_json, compact
+from memory_mcp.requests.plain import as_json, format_compact
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.status import GetStatus
@@ -99,7 +99,7 @@ async def _read_json(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any
         return kit.host.with_notices(app, as_json(find(app, key, kit.caller)))
 
     try:
-        return compact(neutralize_json(await kit.host.read(work)))
+        return format_compact(neutralize_json(await kit.host.read(work)))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

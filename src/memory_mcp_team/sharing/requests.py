@@ -7,7 +7,7 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.plain import copied
+from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp_team.errors import ServerUnreachable
 from memory_mcp_team.sharing import client, run
@@ -299,7 +299,7 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         sharing, damaged = Sharing(), str(error)
     progress = folder.load_progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
-    return copied(
+    return copy_fields(
         ShareState,
         progress,
         url=sharing.url,

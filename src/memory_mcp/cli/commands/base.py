@@ -379,9 +379,9 @@ def words_of(args: argparse.Namespace) -> str:
     query = getattr(args, "query", None)
     if query is not None and loose:
         raise InvalidQuery("the query is given twice", "Use either --query WORDS or the words alone.")
-    from memory_mcp.requests.limits import words
+    from memory_mcp.requests.limits import check_query
 
-    return words(loose if query is None else query)
+    return check_query(loose if query is None else query)
 
 
 def note_lines(data: Mapping[str, Any]) -> Iterator[str]:

@@ -99,13 +99,13 @@ def run_write(args: argparse.Namespace) -> int:
     argv += [f"--project={args.project}"] if args.project else []
     if (status := run_in_daemon(args, argv)) is not None:
         return status
-    from memory_mcp.requests.refine import refinement
+    from memory_mcp.requests.refine import parse_refinement
 
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidQuery(f"not JSON: {error}", f"Nothing was changed. Give {_FORM}") from None
-    data = ask(args, refinement(args.id, parsed, by=COMMAND_LINE))
+    data = ask(args, parse_refinement(args.id, parsed, by=COMMAND_LINE))
     lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *note_lines(data)]
     return print_result(args, data, lines, recalled=True)
 

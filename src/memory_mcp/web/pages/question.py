@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, choice
+from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, parse_choice
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.asking import PageRequest
@@ -91,7 +91,7 @@ def parse_question(ask: PageRequest) -> Question:
     Raises InvalidQuery for an unknown kind of statement. Scope all drops the project.
     """
     arguments = {name: ask.argument(name) for name in (*FILTERS, KIND, *OTHERS)}
-    choice(MemoryKind, KIND, arguments[KIND])
+    parse_choice(MemoryKind, KIND, arguments[KIND])
     if ask.argument("scope") == ScopeName.ALL:
         arguments["project"] = ""
     return Question(ask, ask.argument("q"), arguments, ask.argument("cursor"))
