@@ -1,6 +1,8 @@
 """Every failure as an agent meets it: a code, whether a retry helps, a safe next step, no noise."""
 
+import json
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,34 +24,31 @@ from memory_mcp.server.errors import hint_of
 from memory_mcp.server.host import Host
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
+from tests.snapshots import assert_same
 
-TELEPORTS = [
-    ("teleport_search", "BM25 index not enabled", "teleport.bm25.enabled"),
-    ("vector_teleport", "Vector index not enabled", "teleport.vector.enabled"),
-    ("topics_by_query", "Topic graph not enabled", "topics.enabled"),
-]
+SNAPSHOT = Path(__file__).with_name("refusals.json")
+#: The tool of each kind of index.
+TELEPORTS = ("teleport_search", "vector_teleport", "topics_by_query")
 
 
 @requirement("error:teleport-search-unavailable", "error:vector-teleport-unavailable", "error:topics-unavailable")
-@pytest.mark.parametrize(("tool", "message", "key"), TELEPORTS)
-def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool: str, message: str, key: str) -> None:
-    teleport = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
-    with closing(open_app(days=None, teleport=teleport, topics=TopicsSettings(enabled=False))) as app:
-        text = Door(app, era).error(tool, query="jwt")
-    assert text.startswith(f"UNAVAILABLE: {message}. Enable with {key} = true; use search_children meanwhile.")
+def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str) -> None:
+    each_off = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
+    no_topics, usual = TopicsSettings(enabled=False), TopicsSettings()
+    for part, teleport, topics in (
+        ("each index off", each_off, no_topics),
+        ("master switch off", TeleportSettings(enabled=False), usual),
+        ("a memory without a directory", TeleportSettings(), usual),
+    ):
+        with closing(open_app(days=None, teleport=teleport, topics=topics)) as app:
+            refusals = {tool: Door(app, era).error(tool, query="jwt") for tool in TELEPORTS}
+        assert {text.partition(":")[0] for text in refusals.values()} == {"UNAVAILABLE"}
+        assert_same(SNAPSHOT, part, refusals)
 
 
-def test_a_memory_that_keeps_no_topics_asks_for_no_switch(door: Door) -> None:
-    for tool, arguments in (("topics_by_query", {"query": "jwt"}), ("get_top_topics", {}), ("pin", {"id": "topic:0123456789ab"})):
-        text = door.error(tool, **arguments)
-        assert text.startswith("UNAVAILABLE: Topic graph not enabled. A memory without a directory keeps no index;")
-        assert "; use search_children meanwhile." in text
-
-
-def test_a_master_switch_that_is_off_is_named(era: str) -> None:
-    with closing(open_app(days=None, teleport=TeleportSettings(enabled=False))) as app:
-        text = Door(app, era).error("teleport_search", query="jwt")
-    assert "Enable with teleport.enabled = true;" in text
+@pytest.mark.parametrize(("tool", "arguments"), [("get_top_topics", {}), ("pin", {"id": "topic:0123456789ab"})])
+def test_what_needs_topics_is_refused_alike(door: Door, tool: str, arguments: dict[str, Any]) -> None:
+    assert door.error(tool, **arguments) == door.error("topics_by_query", query="jwt")
 
 
 @requirement("bm25:FR-03.5")
@@ -62,43 +61,44 @@ def test_an_empty_query_is_invalid_everywhere(door: Door, tool: str) -> None:
         assert door.error(tool, query=query).startswith("INVALID_ARGUMENT: the query is empty.")
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "expected"),
-    [
-        ("intelligent_search", {}, "query is missing"),
-        ("intelligent_search", {"query": "a", "limt": 3}, "unknown argument 'limt'. Did you mean 'limit'?"),
-        ("get_retrieval_status", {"query": "a"}, "unknown argument 'query'. Arguments are detail."),
-        ("intelligent_search", {"query": "a", "limit": 0}, "limit must be at least 1"),
-        ("intelligent_search", {"query": "a", "limit": 0, "detail": "huge"}, "limit must be at least 1; detail must be"),
-        ("intelligent_search", {"query": "a", "limit": 101}, "limit must be at most 100"),
-        ("intelligent_search", {"query": "a", "limit": "many"}, "limit must be a whole number"),
-        ("intelligent_search", {"query": "a", "limit": 2.5}, "limit must be a whole number"),
-        ("intelligent_search", {"query": ["a"]}, "query must be text"),
-        ("intelligent_search", {"query": "a" * 5000}, "query is too long: at most 4000"),
-        ("intelligent_search", {"query": "a", "detail": "huge"}, "detail must be 'lean' or 'full'"),
-        ("intelligent_search", {"query": "a", "scope": "world"}, "scope must be"),
-        ("intelligent_search", {"query": "a", "bounds": {"max_deep": 3}}, "unknown argument 'bounds.max_deep'"),
-        ("intelligent_search", {"query": "a", "bounds": {"beam_width": 9}}, "bounds.beam_width must be at most 5"),
-        ("intelligent_search", {"query": "a", "bounds": "tight"}, "bounds must be an object"),
-        ("intelligent_search", {"query": "a", "since": "yesterdayish"}, "invalid since: 'yesterdayish' (expected ISO 8601 or"),
-        ("intelligent_search", {"query": "a", "as_of": "soon"}, "invalid as_of: 'soon'"),
-        ("intelligent_search", {"query": "a", "since": "2026-02-01", "until": "2026-01-01"}, "since must lie before until"),
-        ("intelligent_search", {"query": "a", "tz": "Middle/Earth"}, "unknown time zone: 'Middle/Earth'"),
-        ("intelligent_search", {"query": "a", "cursor": "zzz"}, "the cursor is damaged"),
-        ("search_children", {"query": "a", "fields": ["body"]}, "fields.0 must be 'title', 'summary', 'bullets' or 'keywords'"),
-        ("search_children", {"query": "a", "child_level": "decade"}, "child_level must be"),
-        ("browse_toc", {"node_id": "toc:day:tomorrow"}, "not a node id: 'toc:day:tomorrow'"),
-        ("get_events", {"cursor": "zzz"}, "the cursor is damaged"),
-        ("no_such_tool", {}, "unknown tool 'no_such_tool'"),
-        ("intelligent_serach", {}, "unknown tool 'intelligent_serach'. Did you mean 'intelligent_search'?"),
-    ],
-)
-def test_bad_arguments_are_named_in_plain_words(door: Door, tool: str, arguments: dict[str, Any], expected: str) -> None:
-    text = door.error(tool, **arguments)
-    assert text.startswith("INVALID_ARGUMENT: ")
-    assert expected in text
-    for noise in ("pydantic", "Error executing tool", "validation error", "http", "input_value"):
-        assert noise not in text
+BAD_ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
+    ("intelligent_search", {}),
+    ("intelligent_search", {"query": "a", "limt": 3}),
+    ("get_retrieval_status", {"query": "a"}),
+    ("intelligent_search", {"query": "a", "limit": 0}),
+    ("intelligent_search", {"query": "a", "limit": 0, "detail": "huge"}),
+    ("intelligent_search", {"query": "a", "limit": 101}),
+    ("intelligent_search", {"query": "a", "limit": "many"}),
+    ("intelligent_search", {"query": "a", "limit": 2.5}),
+    ("intelligent_search", {"query": ["a"]}),
+    ("intelligent_search", {"query": "a" * 5000}),
+    ("intelligent_search", {"query": "a", "detail": "huge"}),
+    ("intelligent_search", {"query": "a", "scope": "world"}),
+    ("intelligent_search", {"query": "a", "bounds": {"max_deep": 3}}),
+    ("intelligent_search", {"query": "a", "bounds": {"beam_width": 9}}),
+    ("intelligent_search", {"query": "a", "bounds": "tight"}),
+    ("intelligent_search", {"query": "a", "since": "yesterdayish"}),
+    ("intelligent_search", {"query": "a", "as_of": "soon"}),
+    ("intelligent_search", {"query": "a", "since": "2026-02-01", "until": "2026-01-01"}),
+    ("intelligent_search", {"query": "a", "tz": "Middle/Earth"}),
+    ("intelligent_search", {"query": "a", "cursor": "zzz"}),
+    ("search_children", {"query": "a", "fields": ["body"]}),
+    ("search_children", {"query": "a", "child_level": "decade"}),
+    ("browse_toc", {"node_id": "toc:day:tomorrow"}),
+    ("get_events", {"cursor": "zzz"}),
+    ("no_such_tool", {}),
+    ("intelligent_serach", {}),
+]
+
+
+def test_bad_arguments_are_refused_in_the_words_of_the_snapshot(door: Door) -> None:
+    refusals = {f"{tool} {json.dumps(arguments)}"[:100]: door.error(tool, **arguments) for tool, arguments in BAD_ARGUMENTS}
+    assert len(refusals) == len(BAD_ARGUMENTS)
+    for text in refusals.values():
+        assert text.startswith("INVALID_ARGUMENT: ")
+        for noise in ("pydantic", "Error executing tool", "validation error", "http", "input_value"):
+            assert noise not in text
+    assert_same(SNAPSHOT, "bad arguments", refusals)
 
 
 def test_null_counts_as_not_given_and_numbers_as_times(door: Door) -> None:
@@ -112,7 +112,8 @@ def test_an_unknown_node_is_not_found_with_a_way_on(door: Door, node_id: str) ->
     for tool, argument in (("browse_toc", "node_id"), ("search_children", "parent_id"), ("get_node", "node_id")):
         arguments = {argument: node_id} | ({"query": "a1"} if tool == "search_children" else {})
         text = door.error(tool, **arguments)
-        assert text.startswith(f"NOT_FOUND: no node {node_id} here. Browse from the root")
+        assert text.startswith("NOT_FOUND: ")
+        assert node_id in text
 
 
 def test_an_error_has_no_structured_part_since_clients_check_it_against_the_output_schema(door: Door) -> None:
@@ -146,7 +147,7 @@ def test_a_failure_inside_arrives_with_its_code_and_nothing_private(era: str, er
     [block] = found.content
     assert isinstance(block, TextContent)
     assert block.text.startswith(start)
-    assert block.text.endswith("A retry may help (retryable: true)." if retry else "A retry of the same call will not help.")
+    assert ("(retryable: true)" in block.text) is retry
     assert "secret" not in block.text
     assert "Traceback" not in block.text
 
@@ -194,8 +195,8 @@ def test_a_locked_store_answers_every_tool_with_its_error_and_works_once_it_is_f
         assert set(calls) == {t.name for t in tools}
         for tool, arguments in calls.items():
             text = door.error(tool, **arguments)
-            assert text.startswith("LOCKED: the data directory D is in use by"), tool
-            assert text.endswith("Wait for it to end. A retry may help (retryable: true).")
+            assert text.startswith("LOCKED: "), tool
+            assert text.endswith("(retryable: true).")
         held[0] = False
         assert door.ok("browse_toc")["children"]
     finally:
