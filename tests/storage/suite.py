@@ -803,6 +803,15 @@ def test_changes_are_read_in_order_by_any_number_of_followers(store: Storage) ->
     assert store.outbox.read_after(3, 10) == []
 
 
+def test_build_numbers_are_those_of_the_nodes(store: Storage) -> None:
+    store.toc.publish_build(Build(nodes=(node(DAY),)))
+    assert store.toc.get_builds([NodeId(DAY), NodeId("toc:day:2001-01-01")]) == {
+        DAY: store.toc.get_nodes([NodeId(DAY)])[NodeId(DAY)].built
+    }
+    store.toc.publish_build(Build(nodes=(node(DAY, version=2, title="later"),)))
+    assert store.toc.get_builds([NodeId(DAY)]) == {DAY: store.toc.current_version()}
+
+
 class Without:
     """A Cleaner that takes out whole events, or words of texts."""
 

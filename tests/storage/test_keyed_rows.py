@@ -60,6 +60,7 @@ def read_by_key(storage: Storage, seed: int = 1) -> dict[str, object]:
         "segments": storage.toc.get_segments([s.key for s in rng.sample(segments, min(20, len(segments)))]),
         "heads": storage.toc.get_heads(some_nodes),
         "nodes": storage.toc.get_nodes(some_nodes),
+        "builds": storage.toc.get_builds(some_nodes),
     }
 
 

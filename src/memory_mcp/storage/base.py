@@ -212,6 +212,9 @@ class TocStore(Protocol):
     def get_authors(self) -> dict[NodeId, str]:
         """Return the author of each current node not by the summarizer."""
 
+    def get_builds(self, ids: Iterable[NodeId]) -> dict[NodeId, int]:
+        """Return the build numbers of nodes by present id, cheaply where they are kept in memory."""
+
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """Return build number, term row count and last term row of nodes."""
 
@@ -249,10 +252,7 @@ class TocStore(Protocol):
         """
 
     def get_freshness(self) -> Freshness:
-        """Return the highest build number of each day's segments and period.
-
-        Without nodes there is no entry.
-        """
+        """Return the highest build number of each period, and of each day's segments."""
 
     def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
         """Return the stored term rows of each node; their union is its set.
@@ -282,10 +282,7 @@ class TocStore(Protocol):
         """Return every node and grip id that is pinned."""
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes with bullets and term sets, noting each.
-
-        One transaction; events, cuts, grips and pins stay.
-        """
+        """Remove nodes with bullets and term sets, noting each, in one transaction."""
 
     def move_segments(self, days: Mapping[int, str]) -> None:
         """File segments (by key) under other days, noting each.

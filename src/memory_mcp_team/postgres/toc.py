@@ -210,6 +210,9 @@ class PostgresToc(PostgresTerms):
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
+    def get_builds(self, ids: Iterable[NodeId]) -> dict[NodeId, int]:
+        return {node_id: stamp[0] for node_id, stamp in self.get_stamps(ids).items()}
+
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         cached, id_list = self._stamps.get_current(), list(ids)
         stamps = {i: cached[i][1] for i in id_list if i in cached}

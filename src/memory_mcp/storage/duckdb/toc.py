@@ -213,6 +213,13 @@ class DuckToc(DuckTerms):
         rows = self._con.fetch_rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
+    def get_builds(self, ids: Iterable[NodeId]) -> dict[NodeId, int]:
+        """Return build numbers; up to 150 nodes are then in memory, where `get_nodes` finds them."""
+        keys = list({node_key(i) for i in ids})
+        if len(keys) > MAX_AT_ONCE:
+            return {node_id: stamp[0] for node_id, stamp in self._stamps.get_values(keys)}
+        return {node.node_id: node.built for node in self._nodes.get_values(keys)}
+
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         return dict(self._stamps.get_values(list({node_key(i) for i in ids})))
 

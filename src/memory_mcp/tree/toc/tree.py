@@ -138,12 +138,12 @@ class Tree:
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)
         stamps = self._storage.toc.get_stamps(ids)
-        return self._stored_nodes(stamps), self._stored_sets(list(stamps), stamps)
+        return self._stored_nodes({i: stamp[0] for i, stamp in stamps.items()}), self._stored_sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
         """Return the scope's nodes in order, those by former ids last."""
         position = {node_id: at for at, node_id in enumerate(ids)}
-        stored_nodes = self._stored_nodes(self._storage.toc.get_stamps(ids))
+        stored_nodes = self._stored_nodes(self._storage.toc.get_builds(ids))
         stored = dict(sorted(stored_nodes.items(), key=lambda pair: position.get(pair[0], len(position))))
         if project is None:
             return stored
@@ -152,11 +152,11 @@ class Tree:
         assembled = {n.node_id: a.node for n in periods if (a := self._assemble_period(n, project))}
         return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
 
-    def _stored_nodes(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
+    def _stored_nodes(self, builds: Mapping[NodeId, int]) -> dict[NodeId, TocNode]:
         pins = self._storage.toc.list_pins()
         with self._lock:
-            cached = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
-        missing = [i for i in stamps if i not in cached]
+            cached = {i: self._nodes[i] for i, built in builds.items() if i in self._nodes and self._nodes[i].built == built}
+        missing = [i for i in builds if i not in cached]
         loaded = self._storage.toc.get_nodes(missing) if missing else {}
         with self._lock:
             self._nodes.update(loaded)
