@@ -28,7 +28,7 @@ from bench.embedder import sets, text, vocabulary
 from bench.embedder.model import Matrix, kept, projected, save, tokenizer_of
 from bench.embedder.systems import Teacher, teacher_folder
 from bench.embedder.train import trained
-from memory_mcp.embed.prepare import split_identifiers
+from memory_mcp.embed.static import split_identifiers
 
 #: Columns of the shipped matrix, and bytes of a vector on a user's disk. 384 gained nothing that could be told from luck.
 DIMENSIONS = 256

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.embed.prepare import split_identifiers
+from memory_mcp.embed.static import split_identifiers
 from tests.work import calls
 
 KNOWN = {"github", "javascript", "postgresql", "macos", "urls", "username"}

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.text import MAX_TOKEN, name_parts
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_managed_folder
-from memory_mcp.embed.prepare import split_identifiers
 from memory_mcp.embed.tensors import read_tensors
 
 #: Share of unknown words above which a text gets no vector.
@@ -36,8 +36,13 @@ _SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
 _DEFAULT_TOKENS = 512
 #: What BERT's tokenizers always separate: blanks, and each ASCII sign by itself.
 _BERT_WORD = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
+# A word begins inside a name at a capital after a small letter or digit (getValue), or at the last of several capitals
+# before small letters (HTTPServer, but not URLs). Most texts have none.
+_NEW_WORD = r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}"
+_MANY_WORDS = re.compile(_NEW_WORD)
+_COMPOUND = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:{_NEW_WORD})[A-Za-z0-9]*")
 #: Number of words whose tokens are cached, and the longest of them (characters).
-_MOST_WORDS, _LONGEST_WORD = 100_000, 40
+_MOST_WORDS, _LONGEST_WORD = 20_000, 40
 
 
 class _WordTokens(dict[str, list[int]]):
@@ -190,3 +195,28 @@ def load_static_model(folder: Path) -> TokenMeanModel:
     return TokenMeanModel(
         read_tensors(folder / WEIGHTS, is_managed_folder(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config
     )
+
+
+def split_identifiers(text: str, vocabulary: Container[str] = frozenset()) -> str:
+    """Split identifiers: `get HTTP Value of user id` for `getHTTPValue of user_id`.
+
+    Models fold case and know words: otherwise a camel-case name is one unknown word. What is in `vocabulary`, the model's
+    words in lower case, stays one (JavaScript, GitHub), because it may be searched that way. The model's tokenizer splits paths,
+    dots and dashes.
+    """
+    spaced = text.replace("_", " ")
+    return _COMPOUND.sub(lambda match: _split_name(match[0], vocabulary), spaced) if _MANY_WORDS.search(spaced) else spaced
+
+
+def _split_name(name: str, vocabulary: Container[str]) -> str:
+    """Adjacent parts that are a known word together stay together."""
+    if len(name) > MAX_TOKEN or name.lower() in vocabulary:
+        return name
+    first, *parts = name_parts(name)
+    words = [first]
+    for part in parts:
+        if (words[-1] + part).lower() in vocabulary:
+            words[-1] += part
+        else:
+            words.append(part)
+    return " ".join(words)
