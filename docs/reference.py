@@ -451,21 +451,12 @@ def events() -> Iterator[str]:
     yield ""
     yield "## Sources that are imported"
     yield ""
-    yield "Where a client keeps its own is said for Linux; on macOS and Windows it is that client's place there. A"
-    yield "variable beside it names another place."
+    yield "Locations are those of Linux; on macOS and Windows it is the client's location there. Each source is read from where"
+    yield "the last one ended. What a client wrote in the user's name is kept as the client's own note, images are named and not"
+    yield "stored, and thoughts are read if `ingest.include_thinking` is on. What no reader knows is counted and reported."
     yield ""
-    rows = ((f"`{name}`", _first(made), *_places(made)) for name, made in IMPORTERS.items())
-    yield from table(("Source", "What it reads", "Where it is looked for", "Variables"), rows)
-    yield ""
-    yield "Each is read from where the last import ended; reading a source twice stores nothing twice."
-    yield ""
-    yield "## What is read of each, and what is not"
-    yield ""
-    yield "What a client wrote in the user's place is kept as the client's own note, images are named but not stored, and what"
-    yield "the model thought is read where `ingest.include_thinking` is on. What no reader knows is counted and reported."
-    yield ""
-    readers = ((f"`{name}`", made(IngestSettings()).title, *READINGS[name]) for name, made in IMPORTERS.items())
-    yield from table(("Source", "Client", "Versions seen", "Read", "Not read"), readers)
+    rows = ((f"`{name}` ({made(IngestSettings()).title})", _locations(made), *READINGS[name]) for name, made in IMPORTERS.items())
+    yield from table(("Source", "Where it is looked for", "Versions seen", "Read", "Not read"), rows)
     yield ""
     yield "## Hooks that are understood"
     yield ""
@@ -484,17 +475,17 @@ class _Environ(dict[str, str]):
         return super().get(key, default)
 
 
-def _places(made: Callable[[IngestSettings], Importer]) -> tuple[str, str]:
-    """Where an importer looks on Linux in a home of nobody, and the variables that would name other places."""
+def _locations(made: Callable[[IngestSettings], Importer]) -> str:
+    """Where an importer looks on Linux in an empty home, and the variables that name another location."""
     home = Path("/home/nobody")
     environ = _Environ(home)
     with mock.patch.object(os, "environ", environ), mock.patch.object(sys, "platform", "linux"):
         found = made(IngestSettings()).default_paths()
     names = [f"`~/{path.relative_to(home).as_posix()}`" for path in found]
     more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
-    return ", ".join(names[:_MOST_PLACES]) + more if names else "nowhere: name a file or folder", ", ".join(
-        f"`{name}`" for name in environ.asked if name not in environ
-    )
+    locations = ", ".join(names[:_MOST_PLACES]) + more if names else "nowhere: name a file or folder"
+    variables = ", ".join(f"`{name}`" for name in environ.asked if name not in environ)
+    return f"{locations}; or {variables}" if variables else locations
 
 
 def _first(thing: Any) -> str:

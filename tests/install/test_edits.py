@@ -61,7 +61,7 @@ def test_what_is_read_is_what_another_reader_reads(sample: tuple[str, Any]) -> N
 @given(written(), KEYS, VALUES)
 def test_an_entry_is_put_in_and_taken_out(sample: tuple[str, Any], key: str, value: Any) -> None:
     text, was = sample
-    new, made = splice.put(text, [key], value)
+    new, made = splice.put_value(text, [key], value)
     assert parse(new).value == {**was, key: value}
     assert made == 0
     if key not in was:
@@ -83,9 +83,9 @@ def test_objects_on_the_way_are_made_or_it_is_refused(sample: tuple[str, Any], k
             break
     if not possible:
         with pytest.raises(Broken):
-            splice.put(text, keys, value)
+            splice.put_value(text, keys, value)
         return
-    new, made = splice.put(text, keys, value)
+    new, made = splice.put_value(text, keys, value)
     assert parse(new).value == with_entry(was, keys, value)
     out = splice.drop(new, keys)
     for depth in range(len(keys) - 1, len(keys) - 1 - made, -1):
@@ -126,13 +126,13 @@ def _holds(value: Any, item: Any) -> bool:
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(Broken):
-        splice.put(text, ["servers", "memory"], {})
+        splice.put_value(text, ["servers", "memory"], {})
 
 
 @pytest.mark.parametrize("text", ["[]", '"x"', "1", "null", '{"servers": []}', '{"servers": null}', '{"servers": "x"}'])
 def test_where_no_entry_can_stand_it_is_refused(text: str) -> None:
     with pytest.raises(Broken, match=r"not an object|no entries"):
-        splice.put(text, ["servers", "memory"], {})
+        splice.put_value(text, ["servers", "memory"], {})
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_where_no_entry_can_stand_it_is_refused(text: str) -> None:
     ],
 )
 def test_an_entry_is_written_as_its_neighbours_are(text: str, wanted: str) -> None:
-    assert splice.put(text, ["m"], {"x": 1})[0] == wanted
+    assert splice.put_value(text, ["m"], {"x": 1})[0] == wanted
 
 
 TOML_VALUES = some.text(max_size=9) | some.booleans() | some.lists(some.text(max_size=6), max_size=3)
@@ -163,7 +163,7 @@ def test_a_table_is_put_at_the_end_and_taken_out(table: dict[str, Any], tail: st
 
     text = (tomlkit.dumps({"model": "x", "mcp_servers": {"other": table}}) + tail).replace("\r\n", "\n").replace("\n", line_break)
     was = toml.parse_toml(text)
-    new = toml.put(text, ("mcp_servers", "memory"), {"command": 'C:\\"x"', "args": ["serve"], "env": {"A B": "1"}})
+    new = toml.put_value(text, ("mcp_servers", "memory"), {"command": 'C:\\"x"', "args": ["serve"], "env": {"A B": "1"}})
     assert new.startswith(text)
     assert toml.parse_toml(new)["mcp_servers"].pop("memory")["env"] == {"A B": "1"}
     wrote = toml.parse_toml(new)["mcp_servers"]["memory"]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,8 @@ def test_a_plugin_that_came_later_is_reported_and_uninstall_ends_it(machine: Mac
         if file.exists():
             write(file, json.dumps(hooks | json.loads(file.read_text())))
     status = status_of(machine, client)
-    assert "besides" in status.doubled
-    assert status.undoubling == f"memory-mcp uninstall {client.name}"
+    assert "the plugin" in status.doubled
+    assert status.undoubling_command == f"memory-mcp uninstall {client.name}"
     machine.install(client)
     assert status_of(machine, client).doubled == status.doubled
     machine.uninstall(client)
@@ -145,3 +146,11 @@ def test_hooks_of_codex_wait_for_trust_until_its_file_or_an_event_tells_of_it(ma
         status = status_of(machine, CODEX)
         assert (status.recording, status.untrusted.get("user", 0)) == (True, 9 - number)
     assert status.hook_lines() == ["user: 9 of 9 hooks on"]
+
+
+def test_at_home_a_projects_files_are_the_users_and_are_listed_once(machine: Machine) -> None:
+    codex = CLIENTS["codex"]
+    machine.install(codex)
+    at_home = replace(machine.place, cwd=machine.place.home)
+    [status] = [status for status in statuses(at_home, machine.state) if status.client == "codex"]
+    assert ([server.level for server in status.servers], list(status.hooks)) == ([Level.USER], [Level.USER])

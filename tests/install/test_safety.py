@@ -257,7 +257,7 @@ def test_a_file_that_another_program_writes_in_that_moment_is_read_again(
 ) -> None:
     path = machine.config_of(VSCODE)
     put(path, '{"inputs": []}')
-    real = files.read
+    real = files.read_content
     raced: list[int] = []
 
     def read(asked: Path) -> files.Content:
@@ -266,7 +266,7 @@ def test_a_file_that_another_program_writes_in_that_moment_is_read_again(
             raced.append(path.write_bytes(b'{"inputs": [1]}'))
         return found
 
-    monkeypatch.setattr(files, "read", read)
+    monkeypatch.setattr(files, "read_content", read)
     machine.install(VSCODE)
     assert json.loads(path.read_bytes())["inputs"] == [1]
     machine.uninstall(VSCODE)

@@ -561,7 +561,7 @@ def test_forgetting_is_shown_first_and_can_be_undone_and_then_is_done(
     # In the short form it is undone over HTTP alone: test_undo.py.
     for is_undone in (True, False) if request.config.getoption("--slow") else (False,):
         desk.go("forget")
-        page.get_by_text("A text wherever it stands", exact=False).click()
+        page.get_by_text("A text wherever it occurs", exact=False).click()
         page.get_by_label("A name, a number or any text", exact=False).fill("Bartholomew Nightingale")
         send(page, "Show what would go")
         assert "Nothing was changed yet" in page.inner_text("main")

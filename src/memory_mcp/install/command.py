@@ -15,7 +15,7 @@ from memory_mcp.base import paths
 NAME = "memory"
 DATA_DIR = paths.PREFIX + "STORAGE__DATA_DIR"
 CONFIG = paths.PREFIX + "CONFIG"
-#: A word of a command line that starts this program: the command by any path, or the module behind "-m".
+#: A word of a command line that starts this program: the command by any path, or the module after "-m".
 _OURS = re.compile(r"(?:^|[\\/\"'\s])memory-mcp(?:\.exe|\.cmd)?(?=$|[\"'\s])|(?:^|\s)memory_mcp(?=$|\s)", re.IGNORECASE)
 
 
@@ -89,7 +89,7 @@ def starts_us(entry: object) -> bool:
     words = _entry_words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
         return False
-    # Another program's package is named memory-mcp too: as an argument the name counts only behind -m or --from.
+    # Another program's package is named memory-mcp too: as an argument the name counts only after -m or --from.
     packages = [word for option, word in itertools.pairwise(words) if option == "-m" or "--from" in words]
     return bool(_OURS.search(words[0])) or "memory_mcp" in packages or "memory-mcp" in packages
 

@@ -36,7 +36,7 @@ class Change:
     record: Record
     notes: list[str] = field(default_factory=list)
     #: Whether what is there is an earlier work of ours.
-    again: bool = False
+    is_update: bool = False
     #: Whether something of ours is taken out.
     undoing: bool = False
 
@@ -60,7 +60,7 @@ class Change:
             return "restored" if digest(self.after) == self.record.before else "cleaned"
         if self.content.data is None:
             return "created"
-        return "updated" if self.again else "changed"
+        return "updated" if self.is_update else "changed"
 
     def diff(self) -> list[str]:
         """Return a diff with one line of context: more may hold secrets."""
@@ -88,7 +88,8 @@ def _keep_paths(client: Client, order: Order) -> Order:
     """Installing again keeps the memory that a client uses."""
     path = Path(client.choose_config(order.environment, order.level))
     try:
-        entry = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
+        text, keys = files.read_content(path).text, (*client.keys, order.name)
+        entry = (splice if client.format is Format.JSON else toml).value_at(text, keys)
     except (Broken, InstallRefused):
         return order
     old_paths = read_paths(entry) if starts_us(entry) and order.server.command else {}
@@ -126,7 +127,7 @@ def carry_out(
 
 
 def _plan_change(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
-    content = files.read(path)
+    content = files.read_content(path)
     old_record, now = state.records.get(str(path)), digest(content.data)
     if old_record is None or now == old_record.before != old_record.after:
         # As it was at first.
@@ -134,7 +135,7 @@ def _plan_change(client: Client, order: Order, path: Path, edits: Iterable[Edit]
     else:
         # Its first content is not restored over what others wrote since.
         record = replace(old_record, exact=old_record.exact and now == old_record.after, edits=list(old_record.edits))
-    change = Change(content, content.data, record, again=old_record is not None)
+    change = Change(content, content.data, record, is_update=old_record is not None)
     for edit in edits:
         try:
             change.after = _apply_edit(client, order, edit, change)
@@ -199,9 +200,9 @@ def _set_key(client: Client, order: Order, edit: SetKey, text: str, change: Chan
         _note_edit(change.record, done)
         return text
     if is_json:
-        text, done.made = splice.put(text, edit.keys, done.value)
+        text, done.made = splice.put_value(text, edit.keys, done.value)
     else:
-        text = toml.put(text, edit.keys, done.value)
+        text = toml.put_value(text, edit.keys, done.value)
     _note_edit(change.record, done)
     return text
 

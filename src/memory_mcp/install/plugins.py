@@ -88,7 +88,7 @@ def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
 def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSON) -> dict[str, Any]:
     """Return the object at a path of keys of a file."""
     try:
-        text = files.read(path).text
+        text = files.read_content(path).text
         value = splice.value_at(text, keys) if form is Format.JSON else toml.value_at(text, keys)
     except (Broken, InstallRefused):
         return {}
@@ -111,7 +111,7 @@ def _parts(folder: Path, declared: object, usual: str, key: str) -> Iterator[dic
 
 def _bytes(path: Path) -> bytes:
     try:
-        return files.read(path).data or b""
+        return files.read_content(path).data or b""
     except InstallRefused:
         return b""
 
@@ -130,7 +130,7 @@ def covering(client: Client, order: Order, edit: Edit) -> str:
     for other in client.list_hook_edits(replace(order, level=Level.USER)):
         if isinstance(other, AddItem) and other.keys == edit.keys and other.path != edit.path:
             try:
-                items = splice.value_at(files.read(Path(other.path)).text, other.keys)
+                items = splice.value_at(files.read_content(Path(other.path)).text, other.keys)
             except (Broken, InstallRefused):
                 continue
             if hook_options(items, client.hook_client) & hook_options(edit.item, client.hook_client):

@@ -1,6 +1,6 @@
 """Records of the changes made in other programs' files, and copies of those files, so that uninstall can restore them.
 
-One JSON document beside the settings file, and a copy of every file as it was before the first change. Both may hold
+One JSON document next to the settings file, and a copy of every file as it was before the first change. Both may hold
 secrets, so only this user can read them.
 """
 

@@ -63,7 +63,7 @@ class ClientStatus:
         return any(on > self.untrusted.get(level, 0) for level, (on, _) in self.hooks.items())
 
     @property
-    def undoubling(self) -> str:
+    def undoubling_command(self) -> str:
         """The command that takes out what is on twice."""
         is_plugin = any(server.level == PLUGIN_LEVEL for server in self.servers) or PLUGIN_LEVEL in self.hooks
         return f"memory-mcp uninstall {self.client}" + ("" if is_plugin else " --project")
@@ -155,10 +155,10 @@ def _find_doubled(client: Client, environment: Environment, servers: Sequence[Co
         parts = [f"a server ({server.path})" for server in servers if plugin.servers]
         parts += [f"hooks ({level})" for level in hooks if plugin.events]
         if parts:
-            return f"the plugin {plugin.name} is on, and its configuration has {' and '.join(parts)} besides"
+            return f"the plugin {plugin.name} is on, and its configuration has {' and '.join(parts)}, too"
     order = Order(environment, Server(), Level.PROJECT)
     if len(hooks) > 1 and any(covering(client, order, edit) and _is_on(edit, client) for edit in client.list_hook_edits(order)):
-        return "the same hooks are on for all projects and for this one besides"
+        return "the same hooks are on for all projects and for this one, too"
     return ""
 
 
@@ -182,7 +182,7 @@ def _iter_servers(client: Client, level: Level, path: Path, keys: tuple[str, ...
 
 def _is_on(edit: Edit, client: Client) -> bool:
     if isinstance(edit, PlaceFile):
-        data = files.read(Path(edit.path)).data or b""
+        data = files.read_content(Path(edit.path)).data or b""
         return all(mark in data for mark in _MARKS)
     form = edit.format if isinstance(edit, SetKey) else Format.JSON
     value = _value(Path(edit.path), form, edit.keys)
@@ -190,7 +190,7 @@ def _is_on(edit: Edit, client: Client) -> bool:
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
-    content = files.read(path)
+    content = files.read_content(path)
     if content.data is None:
         return None
     return splice.value_at(content.text, keys) if form is Format.JSON else toml.value_at(content.text, keys)

@@ -43,7 +43,7 @@ def uninstall(client: Client, environment: Environment, levels: Sequence[Level],
 
 def _plan_removal(path: Path, record: Record, mine: list[Done], state: State) -> Change:
     """Restore the first bytes, or take out our entries if others changed the file."""
-    content = files.read(path)
+    content = files.read_content(path)
     new_record = replace(record, edits=[edit for edit in record.edits if edit not in mine])
     change = Change(content, content.data, new_record, undoing=True)
     if content.data is None or digest(content.data) == record.before:
@@ -92,7 +92,7 @@ def _remove_edit(text: str, edit: Done) -> str:
         entry = toml.value_at(text, edit.keys)
         if entry is None or not _still_ours(entry, edit):
             return text
-        return toml.drop(text, edit.keys, edit.value) if edit.had is None else toml.put(text, edit.keys, edit.had)
+        return toml.drop(text, edit.keys, edit.value) if edit.had is None else toml.put_value(text, edit.keys, edit.had)
     if edit.kind == "item":
         return splice.drop_items(text, edit.keys, _match_item(edit.value))
     entry = splice.value_at(text, edit.keys)
@@ -128,7 +128,7 @@ def _iter_recognised(client: Client, environment: Environment, level: Level) -> 
 def _clean_file(path: Path, clean: Callable[[str], str]) -> Change:
     change = Change(Content(path, None), None, Record(""), undoing=True)
     try:
-        change.content = content = files.read(path)
+        change.content = content = files.read_content(path)
         change.after = content.data
         if content.data is not None:
             change.after = content.encode_text(clean(content.text))

@@ -65,7 +65,7 @@ def list_clients(app: "App", _: ListClients, caller: Caller) -> ClientList:
             missing = [f"it would start {server.command}, which is not there" for server in report.servers if not server.runs]
             on, of = max(((on - report.untrusted.get(level, 0), of) for level, (on, of) in report.hooks.items()), default=(0, 0))
             untrusted = [f"{line}: {report.meanwhile}" for line in report.hook_lines() if report.untrusted]
-            doubled = [f"{report.doubled}: {report.undoubling}"] if report.doubled else []
+            doubled = [f"{report.doubled}: {report.undoubling_command}"] if report.doubled else []
             problems = [*missing, *untrusted, *doubled, *report.unreadable]
             clients.append(ClientFound(report.client, report.title, report.configured, on, of, problems))
     return ClientList(clients=clients)

@@ -15,7 +15,7 @@ _NO_PROJECT, _ALL = "none", "all projects"
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _MARKS = re.compile(r"^[#>*+=|\s-]+(?=\S)|^\d+[.)]\s+|\*\*|`")
 _LEADS = 12
-#: Characters of the sentence that stands for a result.
+#: Characters of the sentence that represents a result.
 _SENTENCE = 200
 
 

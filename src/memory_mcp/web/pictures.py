@@ -1,6 +1,6 @@
 """Draws how an answer was found as SVG: layers by results and time, bounds by their use. Pure.
 
-Each picture has words beside it that say the same: it shows proportions, and the words are in the table.
+Each picture has words next to it that say the same: it shows proportions, and the words are in the table.
 """
 
 from collections.abc import Mapping, Sequence

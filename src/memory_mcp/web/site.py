@@ -33,7 +33,7 @@ _MOST_FIELDS = 100
 #: The field of a form, and the header of a script, that carry the visit's token.
 TOKEN, TOKEN_HEADER = "token", "x-token"
 
-#: Status of a response that nobody waits for any more.
+#: Status of a response that no client waits for any longer.
 _LEFT = 499
 #: Forms that are known again when they are sent again.
 _MOST_SENT = 100

@@ -1,7 +1,7 @@
 """Acts that wait: shown first, then carried out by this process after some seconds, unless they are undone before.
 
 Invariants
-1. Nothing of a waiting act is written anywhere: where the process or the door ends before, nothing was done.
+1. Nothing of a waiting act is written anywhere: if the process or the server ends before, nothing was done.
 2. An act is carried out once at most, and never after it was undone.
 3. What an act needs is dropped as it begins, and when it is undone: a value to be forgotten outlives neither.
 """

@@ -42,7 +42,7 @@ def check_clients(look: Look) -> Iterator[Check]:
         if client.configured or client.unreadable:
             yield _check(client)
         if client.doubled:
-            yield Check(WARN, f"client {client.client}", f"{client.title}: {client.doubled}", client.undoubling)
+            yield Check(WARN, f"client {client.client}", f"{client.title}: {client.doubled}", client.undoubling_command)
     if without := [client for client in clients if not client.configured and not client.unreadable]:
         several = len(without) > 1
         text = f"{', '.join(client.title for client in without)} {'do' if several else 'does'} not use this memory"

@@ -250,7 +250,7 @@ def run_status(args: argparse.Namespace) -> int:
             lines.append(f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}")
         lines += [f"  {line}" for line in (*client.hook_lines(), *client.unreadable)]
         lines += [f"  next: {client.meanwhile}"] if client.untrusted else []
-        lines += [f"  {client.doubled}; next: {client.undoubling}"] if client.doubled else []
+        lines += [f"  {client.doubled}; next: {client.undoubling_command}"] if client.doubled else []
     return print_result(args, data, lines)
 
 

@@ -1,7 +1,7 @@
 """Reads and replaces other programs' files whole, as bytes.
 
 Invariants
-1. A file is replaced in one step by one that was written beside it, or not at all; its mode stays, a link stays a link.
+1. A file is replaced in one step by one that was written next to it, or not at all; its mode stays, a link stays a link.
 2. A file that changed since it was read is not replaced.
 """
 
@@ -54,7 +54,7 @@ class Content:
 SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 
 
-def read(path: Path) -> Content:
+def read_content(path: Path) -> Content:
     """Return the content of a file; data None for no file.
 
     Raises InstallRefused if it cannot be read, is another thing than a file, or has more than 64 MiB.
@@ -123,13 +123,13 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
                 # A file written by root keeps its owner.
                 os.chown(aside, old_state.st_uid, old_state.st_gid)
             aside.chmod(stat.S_IMODE(old_state.st_mode))
-        if read(path).data != was:
+        if read_content(path).data != was:
             raise Changed
 
 
 def remove(path: Path, was: bytes) -> None:
     """Remove the file; raise Changed if it does not hold `was`."""
-    if read(path).data != was:
+    if read_content(path).data != was:
         raise Changed
     Path(os.path.realpath(path)).unlink()
 

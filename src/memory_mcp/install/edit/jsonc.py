@@ -1,7 +1,7 @@
 """Parses a JSON text that may hold comments and trailing commas, with the place of every value. Pure.
 
-Readers of Python (json5, commentjson, jsonc-parser) give values without places, or write the whole text anew; what is
-needed here are places, so that a text is changed at one of them and kept to the byte elsewhere.
+Readers of Python (json5, commentjson, jsonc-parser) give values without positions, or write the whole text again; what is
+needed here are positions, so that a text is changed at one of them and kept to the byte elsewhere.
 """
 
 import json
@@ -26,7 +26,7 @@ class Broken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands: text[start:end]."""
+    """A value and where it is: text[start:end]."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Part:
 
     @property
     def end(self) -> int:
-        """The offset behind its value."""
+        """The offset after its value."""
         return self.node.end
 
 
@@ -65,7 +65,7 @@ def parse(text: str) -> Node:
         raise Broken("nested too deeply", 0) from None
     end = skip(text, at)
     if end < len(text):
-        raise Broken("something behind the end", end)
+        raise Broken("something after the end", end)
     return node
 
 

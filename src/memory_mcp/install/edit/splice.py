@@ -33,7 +33,7 @@ def raw_at(text: str, keys: Sequence[str]) -> str | None:
     return None if node is None else text[node.start : node.end]
 
 
-def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
+def put_value(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
     """Set the value at a key path; return text and number.
 
     It is replaced in its place or appended to its object. The number is that of the objects made on the way. A blank text
@@ -47,7 +47,7 @@ def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
     """Set JSON text, kept as it is, at a key path.
 
-    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken where text or `raw` is not JSON,
+    Where the text is blank or objects on the way are made, it is formatted again. Raises Broken where text or `raw` is not JSON,
     something on the way is not an object, or something else would change.
     """
     value = parse(raw).value
@@ -63,7 +63,7 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _find_node(root, keys)
     if array is None:
-        done, new_containers = put(text, keys, [item])
+        done, new_containers = put_value(text, keys, [item])
         return done, new_containers + 1
     if not isinstance(array.value, list):
         raise Broken(f"{'.'.join(keys)} is not an array", array.start)
@@ -172,7 +172,7 @@ def _check_value(text: str, expected: Any) -> str:
 def _put_value(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
     """Return a text with a value set, and the objects made.
 
-    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects around it are
+    `render` writes the value at the last key; `value` is what it writes, which is formatted again where objects around it are
     made. Raises Broken where the text is not JSON or something on the way is not an object.
     """
     if is_blank(text):
@@ -259,7 +259,7 @@ def _insert_part(text: str, owner: Node, render: Render) -> str:
     """Return the text with a new last part of a container.
 
     On a line of its own where the last part does not begin on the container's first line, and then after a comment
-    behind the last part; else on the same line, before a // comment. A trailing comma stays one.
+    after the last part; else on the same line, before a // comment. A trailing comma stays one.
     """
     if not owner.parts:
         return _insert_first(text, owner, render)

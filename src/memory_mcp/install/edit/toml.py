@@ -28,7 +28,7 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
     return at(parse_toml(text), keys)
 
 
-def put(text: str, keys: Sequence[str], value: Any) -> str:
+def put_value(text: str, keys: Sequence[str], value: Any) -> str:
     """Return the text with a value at a key path.
 
     Raises Broken if the text is not TOML, or the change is not possible without another.
@@ -48,7 +48,7 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
 
     Tables around it that become empty may go or stay. Raises Broken if it is not there or something else would change.
     """
-    # The table around it may stay, if somebody wrote its header.
+    # The table around it may stay, if its user wrote its header.
     expected = [remove_value(parse_toml(text), keys, prune=True), remove_value(parse_toml(text), keys)]
     if isinstance(written, dict):
         ours = block(keys, written, line_break_of(text))

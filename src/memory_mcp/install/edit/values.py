@@ -27,7 +27,7 @@ def change_value(values: Any, keys: Sequence[str], value: Any) -> Any:
     Dictionaries are made; raises Broken where something on the way is none.
     """
     if not isinstance(values, dict):
-        raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
+        raise Broken("on the way to " + ".".join(keys) + " is something that has no entries", 0)
     inner = value if len(keys) == 1 else change_value(values.get(keys[0], {}), keys[1:], value)
     return {**values, keys[0]: inner}
 

@@ -17,7 +17,7 @@ from memory_mcp.web.visits import HEADERS
 
 #: Events of a page of a session, and characters of each text there.
 _EVENTS, _WIDTH = 50, 700
-#: Characters before and behind the words of a citation that lie far in a long message.
+#: Characters before and after the words of a citation that are far into a long message.
 _LEAD = 400
 #: Neighbours of a citation, and how many more one asks for.
 _AROUND, _MORE = AROUND.default, 10

@@ -8,7 +8,7 @@ from memory_mcp.web.rendering import cut_at_word
 
 #: Characters of a message that a page shows before what follows is asked for, and of one part of a long text.
 SHOWN, PART = 1200, 20_000
-#: Characters of the line that stands for what a tool was given or said, and of the one that stands for an exchange.
+#: Characters of the line that represents what a tool was given or said, and of the one that represents an exchange.
 _LINE, _PROMPT = 110, 160
 #: Citations of one event that are linked.
 _LINKED = 8
