@@ -343,7 +343,10 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
 #: The last three fence an answer: a tool call has none.
 OF_A_HOOK = (
     *("base", "service", "service.client", "model", "model.sentinel", "model.fencing", "model.lookalikes"),
-    *(f"base.{name}" for name in ("environment", "paths", "scope", "machine", "foreign_files", "ownership", "worktrees")),
+    *(
+        f"base.{name}"
+        for name in ("environment", "paths", "patterns", "scope", "machine", "foreign_files", "ownership", "worktrees")
+    ),
     *(f"service.client.{name}" for name in ("hook", "handing", "spoolfile", "link", "door")),
 )
 #: Where no daemon answers: what takes secrets out.

@@ -66,7 +66,7 @@ _FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.
 FRONT = {"memory_mcp", "memory_mcp.model", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
 LIGHT = {"memory_mcp.base.paths", "memory_mcp.service.client.door", "memory_mcp.base.machine", "memory_mcp.base.ownership"}
 #: What looks through every line that is printed; on the standard library alone.
-FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
+FENCE = {"memory_mcp.base.patterns", "memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from memory_mcp.base import foreign_files, paths
+from memory_mcp.base.patterns import lazy_pattern
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
@@ -24,13 +25,13 @@ _MAX_FILE = 256 * 1024
 _MOST_FOLDERS, _DEPTH, _FRESH = 1000, 4, 300
 #: Folders of temporary files, where some tools keep worktrees.
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/var/folders/", "/private/")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40}")
 
-_ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
-_SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_ENTRY = re.compile(r"^([A-Za-z][\w-]*)\s*=\s*(.*)$")
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(/.*)?$")
-_SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
+_ABSOLUTE = lazy_pattern(r"^(?:[\\/]|[A-Za-z]:[\\/])")
+_SECTION = lazy_pattern(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_ENTRY = lazy_pattern(r"^([A-Za-z][\w-]*)\s*=\s*(.*)$")
+_URL = lazy_pattern(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(/.*)?$")
+_SCP = lazy_pattern(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
 def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", configured: str = "") -> str:

@@ -19,6 +19,8 @@ from typing import TypeVar
 
 import Stemmer
 
+from memory_mcp.base.patterns import lazy_pattern
+
 _T = TypeVar("_T")
 #: Stored term sets were made with this version; a change means `admin rebuild-toc`.
 TOKENIZER_VERSION = 1
@@ -32,22 +34,22 @@ _PLACED_LIMIT = 20_000
 _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 # A token is a run of word characters, joined by the punctuation that code and names put inside words; C++ and C# keep
 # their tails. An apostrophe ends a word: "Caroline's" is "Caroline".
-_RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
+_RAW = lazy_pattern(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
 # The same where all characters are ASCII and no such tail can be, in half the time.
-_PLAIN_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
-_CJK_RUN = re.compile(f"[{_CJK}]+")
+_PLAIN_RAW = lazy_pattern(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
+_CJK_RUN = lazy_pattern(f"[{_CJK}]+")
 # Runs of one script: hiragana, katakana, hangul, ideographs.
-_SCRIPT_RUN = re.compile(
+_SCRIPT_RUN = lazy_pattern(
     "[\u3040-\u309f]+|[\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f]+|[\uac00-\ud7af]+|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
 # CJK runs, and what stands between white space and them; very long stretches come in pieces.
-_PLACED = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\s{_CJK}]{{1,{MAX_TOKEN}}}")
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
-_HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
-_SEPARATORS = re.compile(r"[/\\\\:@]+")
-_NAME = re.compile(r"\w+")
-_PLURAL_ACRONYM = re.compile(r"^[A-Z]{2,}s$")
-_URL = re.compile(r"^(?:https?|ftp|file)://?", re.I)
+_PLACED = lazy_pattern(rf"(?P<cjk>[{_CJK}]+)|[^\s{_CJK}]{{1,{MAX_TOKEN}}}")
+_PARTS = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
+_HEX = lazy_pattern(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
+_SEPARATORS = lazy_pattern(r"[/\\\\:@]+")
+_NAME = lazy_pattern(r"\w+")
+_PLURAL_ACRONYM = lazy_pattern(r"^[A-Z]{2,}s$")
+_URL = lazy_pattern(r"^(?:https?|ftp|file)://?", re.I)
 
 #: Function words, question words and the halves of contractions, English. Short code words (go, c, v2) are not here.
 STOPWORDS = frozenset(

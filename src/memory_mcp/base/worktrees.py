@@ -14,19 +14,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from memory_mcp.base.patterns import lazy_pattern
+
 #: Folders inside a repository that hold its worktrees, and git's own; `<repo>.worktrees/x` is how VS Code names them.
-_HELD = re.compile(r"(?:[\\/]\.(?:claude|gemini)[\\/]worktrees|\.worktrees|[\\/]\.git)(?=[\\/]|$)")
+_HELD = lazy_pattern(r"(?:[\\/]\.(?:claude|gemini)[\\/]worktrees|\.worktrees|[\\/]\.git)(?=[\\/]|$)")
 #: Pools of one user's worktrees of many repositories: in a tool's folder (`.cursor/worktrees`, `.local/share/opencode/worktree`,
 #: `conductor/workspaces`), below which are the repository's name and one of the worktree in either order, or in any other.
-_POOL = re.compile(
+_POOL = lazy_pattern(
     r"^.*?[\\/](?:(?P<tool>\.[\w-]+[\\/](?:[\w.-]+[\\/]){0,2}worktrees?|(?:\.[\w-]+|conductor)[\\/]workspaces|vibe-kanban[\\/]worktrees"
     r"|\.[\w-]+-(?:worktrees|workspaces))|worktrees?)[\\/](?P<names>[^\\/]+[\\/][^\\/]+)(?:[\\/].*)?$"
 )
-_MARKED = re.compile(r"^(.+?)[-_.](?:wt|worktree)[-_.].+$")
-_GATHERED = re.compile(r"^(.+?)[-_]worktrees$")
-_HOME = re.compile(r"^(?:[\\/](?:home|Users)[\\/][^\\/]+|[\\/]root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)$")
-_DRIVE = re.compile(r"^(?:[A-Za-z]:)?[\\/]*$")
-_SEPARATOR = re.compile(r"([\\/])")
+_MARKED = lazy_pattern(r"^(.+?)[-_.](?:wt|worktree)[-_.].+$")
+_GATHERED = lazy_pattern(r"^(.+?)[-_]worktrees$")
+_HOME = lazy_pattern(r"^(?:[\\/](?:home|Users)[\\/][^\\/]+|[\\/]root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)$")
+_DRIVE = lazy_pattern(r"^(?:[A-Za-z]:)?[\\/]*$")
+_SEPARATOR = lazy_pattern(r"([\\/])")
 #: Folders that people keep many repositories in, by their usual names.
 _COLLECTIONS = frozenset(
     "code coding dev develop development devel git github gitlab ghq repos repositories repo src source sources work workspace "

@@ -10,6 +10,7 @@ Invariants
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType, rename_dr
 from memory_mcp.model.ids import encode_base32, hash_parts
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.redact.own_secrets import OwnSecrets
-from memory_mcp.redact.redact import may_hold_private, redactor, strip_private
+from memory_mcp.redact.redact import Redactor, may_hold_private, redactor, strip_private
 
 if TYPE_CHECKING:
     from memory_mcp.storage.records import TombstoneLog
@@ -75,12 +76,16 @@ class Gate:
         nothing was. `own_keys` are keys of the program besides those in the directory.
         """
         self.capture = capture or CaptureRules()
-        self._redactor = redactor()
         self._own_secrets = OwnSecrets(self.capture.directory, *own_keys)
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
         self._harmless_rows: set[tuple[str, ...]] = set()
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        """Made with the first text: a process that only answers needs none."""
+        return redactor()
 
     def clean_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """Return the draft as it may be stored, else None and counted."""

@@ -9,24 +9,25 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.importers.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.model.event import WORDS_VARY
 
 #: The client's own text around the reason for which a person refused a call.
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"\A\s*(?:Error: )?(?:The user doesn['’]t want to proceed with this tool use|Permission for this tool use was denied"
     r"|The user rejected permission to use this specific tool call|The user denied this operation)\b"
     r"[^\n]{0,400}?\b(?:[Tt]he user said|feedback):\s+(?P<words>\S.*)\Z",
     re.S,
 )
-_FEEDBACK = re.compile(r"\A<feedback>\s*(.*?)\s*</feedback>", re.S)
+_FEEDBACK = lazy_pattern(r"\A<feedback>\s*(.*?)\s*</feedback>", re.S)
 #: What the client adds after it.
-_REFUSED_NOTE = re.compile(r"\n\nNote: The user['’]s next message may contain[^\n]*\Z")
+_REFUSED_NOTE = lazy_pattern(r"\n\nNote: The user['’]s next message may contain[^\n]*\Z")
 #: A server's tool: its name has the server's before it.
-_OF_SERVER = re.compile(r"__|[./:]|mcp", re.I)
+_OF_SERVER = lazy_pattern(r"__|[./:]|mcp", re.I)
 #: Tools of clients that ask one question, and the client's text around the answer.
 _SINGLE = frozenset({"ask_user", "ask_followup_question"})
-_FRAMED = re.compile(
+_FRAMED = lazy_pattern(
     r"\A\s*(?:<answer>\n?(.*?)\n?</answer>|User (?:selected|responded|answered|chose)(?: with)?: ?(.*))\s*\Z", re.S
 )
 _NOTE = "user_note:"

@@ -11,16 +11,17 @@ from collections.abc import Container
 from itertools import islice
 from typing import NamedTuple
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.sentinel import MARK
 
 _NAME = r"[A-Za-z][\w.:-]{0,63}"
 #: What is between a tag's name and its end; a quoted value may hold anything.
 _ATTRIBUTES = r"""(?:\s(?:=\s?"[^"]{0,2000}"|=\s?'[^']{0,2000}'|[^<>]){0,2000}+)?/?"""
-_OPENING = re.compile(rf"<({_NAME}){_ATTRIBUTES}>")
-_CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
-_OWN_LINES = re.compile(rf"^<({_NAME}){_ATTRIBUTES}>", re.M)
-_BLANK_TO_END = re.compile(r"[^\S\n]*(?:\n|\Z)")
-_FENCED = re.compile(r"^[ \t]*(?:```|~~~)", re.M)
+_OPENING = lazy_pattern(rf"<({_NAME}){_ATTRIBUTES}>")
+_CLOSING = lazy_pattern(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")
+_OWN_LINES = lazy_pattern(rf"^<({_NAME}){_ATTRIBUTES}>", re.M)
+_BLANK_TO_END = lazy_pattern(r"[^\S\n]*(?:\n|\Z)")
+_FENCED = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.M)
 #: Elements that stay: of HTML and SVG, a closed vocabulary, which no client wraps its words in, and our own, which the gate
 #: knows by its tags.
 _NEVER_CUT = frozenset(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.sentinel import MARK, opens_own_session
 
 #: Characters looked at before a mark: an escaped bracket, and what is put before a line.
@@ -31,15 +32,15 @@ _BREAK = rf"(?:\r?\n|\r|(?<!\\)\\++[nr]|{_AMP}\#(?:0{{0,9}}1[03]|x0{{0,9}}[ad]);
 _BLANK = rf"(?:\s|{_ESC}[nrt])"
 # The margin of a line that was quoted, numbered or commented out: no letters.
 _MARGIN = rf"(?:[^\S\r\n]|[>|#+*/:.,;)\"'`\u2192\u2502\d-]|\\(?=[\"'])|{_AMP}(?:gt|nbsp|quot|\#\d{{1,4}});){{0,60}}"
-_TAG_OPENS, _TAG_CLOSES = re.compile(rf"{_LT}\Z", re.I), re.compile(rf"{_LT}{_SLASH}\Z", re.I)
-_TAG_ENDS = re.compile(_GT, re.I)
-_BEGINS_LINE = re.compile(rf"{_BREAK}{_MARGIN}\Z", re.I)
-_ENDS_LINE = re.compile(rf"[^\S\r\n]{{0,40}}(?:{_BREAK}|\Z)", re.I)
+_TAG_OPENS, _TAG_CLOSES = lazy_pattern(rf"{_LT}\Z", re.I), lazy_pattern(rf"{_LT}{_SLASH}\Z", re.I)
+_TAG_ENDS = lazy_pattern(_GT, re.I)
+_BEGINS_LINE = lazy_pattern(rf"{_BREAK}{_MARGIN}\Z", re.I)
+_ENDS_LINE = lazy_pattern(rf"[^\S\r\n]{{0,40}}(?:{_BREAK}|\Z)", re.I)
 # So much of what is before a line goes with it.
-_QUOTED = re.compile(rf"(?:[^\S\r\n]|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|.)\t])*\Z", re.I)
-_LINE_ENDS = re.compile(rf"{_BREAK}++", re.I)
+_QUOTED = lazy_pattern(rf"(?:[^\S\r\n]|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|.)\t])*\Z", re.I)
+_LINE_ENDS = lazy_pattern(rf"{_BREAK}++", re.I)
 #: Signs of what was recalled: an id, a moment, or what our answers begin with.
-_SIGN = re.compile(
+_SIGN = lazy_pattern(
     r"(?<!\w)(?:grip:(?:\d{1,15}:|[0-9a-hjkmnp-tv-z]{16}\b)|toc:(?:root\b|year:|month:|week:|day:|segment:)"
     r"|topic:[0-9a-z]{12}\b|[0-3][0-9A-HJKMNP-TV-Z]{25}\b"
     r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|No (?:results|topics)\.|From earlier sessions \(|Recorded in earlier sessions"
@@ -51,15 +52,15 @@ _OWN = (
     r"|Further, shortened:|Shortened; |From earlier sessions|Recorded in earlier|Pinned:|Where we left off|Before that, "
     r"|intelligent_search |expand_grip )"
 )
-_OWN_LINE, _JOINED = re.compile(_OWN, re.I), re.compile(rf"\s++{_OWN}", re.I)
+_OWN_LINE, _JOINED = lazy_pattern(_OWN, re.I), lazy_pattern(rf"\s++{_OWN}", re.I)
 # Between two members of an object: blanks, and what was put before its lines.
 _GAP = rf"(?:{_BLANK}|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|\t]){{0,60}}"
 _FIELD = r"[a-z][a-z_]{1,40}"
-_ORIGIN = re.compile(rf"(\{{{_GAP})?({_QUOTE})origin{_QUOTE}{_BLANK}{{0,9}}:{_BLANK}{{0,9}}{_QUOTE}\Z", re.I)
-_MORE = re.compile(rf"{_QUOTE}{_BLANK}{{0,9}},{_GAP}{_QUOTE}{_FIELD}{_QUOTE}{_BLANK}{{0,9}}:", re.I)
-_YAML_ORIGIN = re.compile(r"[\r\n][^\S\r\n]{0,40}origin: ?[\"']?\Z")
-_YAML_MORE = re.compile(rf"[\"']?[^\S\r\n]{{0,9}}\r?\n[^\S\r\n]{{0,40}}{_FIELD}:(?=\s)")
-_YAML_LINE = re.compile(rf"\s|- |{_FIELD}:|\Z")
+_ORIGIN = lazy_pattern(rf"(\{{{_GAP})?({_QUOTE})origin{_QUOTE}{_BLANK}{{0,9}}:{_BLANK}{{0,9}}{_QUOTE}\Z", re.I)
+_MORE = lazy_pattern(rf"{_QUOTE}{_BLANK}{{0,9}},{_GAP}{_QUOTE}{_FIELD}{_QUOTE}{_BLANK}{{0,9}}:", re.I)
+_YAML_ORIGIN = lazy_pattern(r"[\r\n][^\S\r\n]{0,40}origin: ?[\"']?\Z")
+_YAML_MORE = lazy_pattern(rf"[\"']?[^\S\r\n]{{0,9}}\r?\n[^\S\r\n]{{0,40}}{_FIELD}:(?=\s)")
+_YAML_LINE = lazy_pattern(rf"\s|- |{_FIELD}:|\Z")
 
 Span = tuple[int, int]
 

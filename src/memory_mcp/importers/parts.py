@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.importers.answers import Question, answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.importers.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
@@ -26,12 +27,12 @@ _DAY = 86_400_000
 _QUOTED = 1024
 _KIND_OF_FOLDER = "(?:dir(?:ectory)?|folder|root|path)"
 #: Names of fields that hold the folder a session works in, as clients spell them: workDir, working_directory, projectPath ...
-_FOLDER_FIELD = re.compile(
+_FOLDER_FIELD = lazy_pattern(
     rf"cwd|directory|(?:current_?)?work(?:ing)?_?{_KIND_OF_FOLDER}|(?:workspace|project|repo|repository)_?{_KIND_OF_FOLDER}|workspace",
     re.I,
 )
 #: Names of fields that hold the folder that a worktree was made from: originalCwd, mainWorktreePath, gitCommonDir ...
-_ORIGIN_FIELD = re.compile(
+_ORIGIN_FIELD = lazy_pattern(
     rf"(?:orig(?:inal)?|main)_?(?:cwd|(?:work(?:ing)?|repo(?:sitory)?|project|worktree|checkout)_?{_KIND_OF_FOLDER}?)|git_?common_?dir",
     re.I,
 )

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import HOOK, Event, EventType, Role
 from memory_mcp.model.ids import EventId
 
 #: A sentence with its end. Consecutive matches cover a text.
-_SENTENCE = re.compile(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
+_SENTENCE = lazy_pattern(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
 #: What ends a question, in any language that marks it.
 QUESTION_MARKS = ("?", "？", "؟")
 #: Share of a message's characters in questions from which it only asks: a greeting or a closing word is no statement.
@@ -25,9 +26,9 @@ _QUESTION_ONLY_SHARE = 0.9
 #: of BEAM that answer and end in a question have them, questions of six other corpora hardly ever, of LifeBench 15 to 24 %.
 _TELLS, _TELLING = 110, 60
 #: Where a clause ends within a sentence.
-_CLAUSE = re.compile(r"[,;:]\s|[，、；：—]|\s[-–]\s")
+_CLAUSE = lazy_pattern(r"[,;:]\s|[，、；：—]|\s[-–]\s")
 #: Ideographs and kana: a word has one or two of them.
-_CHARACTER_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_CHARACTER_WORD = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 #: Longest prompt without any reply that is taken for a request, characters: a longer one tells something.
 _LONGEST_REQUEST = 2000
 #: Longest reply that only says what comes next, characters: of 86 messages that answer 5 are such, of 293 first hits 53.
@@ -35,7 +36,7 @@ _LONGEST_ANNOUNCEMENT = 200
 #: Most that all replies to a prompt add to its words where they tell nothing: "I don't know; I could not find anything about
 #: that" adds 38, "OK, I'll remember that" 19. Size of distinct words.
 _LEAST_ADDED = 48
-_WORD = re.compile(rf"{_CHARACTER_WORD.pattern}|(?:(?!{_CHARACTER_WORD.pattern})[^\W_])+")
+_WORD = lazy_pattern(rf"{_CHARACTER_WORD.pattern}|(?:(?!{_CHARACTER_WORD.pattern})[^\W_])+")
 #: A hook written by hand: what it tells may be statements, as in any file of events.
 _PLAIN_HOOK = f"{HOOK}json"
 _REPLIES = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
@@ -49,12 +50,12 @@ ASKING_TOOLS = frozenset(
 SHARED_NAMES = frozenset({"navigate", "get_node", "get_events", "search_node"})
 _SERVER = "memory"
 #: A client puts the server's name before a tool's: mcp__memory-mcp__navigate, memory-mcp_navigate, memory-mcp.navigate.
-_TOOL = re.compile(
+_TOOL = lazy_pattern(
     rf"(?:\A|(?P<server>.*)[^a-z0-9])(?P<tool>{'|'.join(sorted({*ASKING_TOOLS, *SHARED_NAMES}, key=len, reverse=True))})\Z", re.S
 )
 #: A tool call without metadata begins with the tool's name.
-_NAME = re.compile(r"[\w.:/-]+")
-_COMMAND = re.compile(
+_NAME = lazy_pattern(r"[\w.:/-]+")
+_COMMAND = lazy_pattern(
     r"(?:\A|[;&|(\n`]|\b(?:uvx|run|exec|time|env)\s)\s*(?:\w+=\S+\s+)*[\"']?(?:\S*/)?memory-mcp(?:\.exe)?[\"']?\s"
     r"(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline)\b"
 )

@@ -5,10 +5,10 @@ Invariants
    last step of every text that leaves, fenced or not.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.lookalikes import iter_readings, strip_disguise
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
@@ -21,11 +21,11 @@ _ROUNDS = 8
 _GAP = r"(?:<private>[^<]*</private>|<(?!private>[^<]*</private>)[^<>]*>|[^a-z0-9<]|<(?![^<>]*>))*?"
 #: Digits, signs and pairs of letters that look like a letter.
 _SHAPES = {"l": "[l1i|!]", "o": "[o0]", "e": "[e3]", "a": "[a4@]", "m": "(?:m|rn)", "d": "(?:d|cl)"}
-_MARK_PATTERN = re.compile(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
+_MARK_PATTERN = lazy_pattern(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
 # What may stand between the bracket and the mark: signs, and the name of a space of names.
-_NAMESPACE = re.compile(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
+_NAMESPACE = lazy_pattern(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
 # What begins a citation.
-_CITATION = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
+_CITATION = lazy_pattern(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
 
 
 def fence_text(text: str) -> str:

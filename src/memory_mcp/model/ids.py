@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NewType
 
 from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.base.patterns import lazy_pattern
 
 EventId = NewType("EventId", str)
 GripId = NewType("GripId", str)
@@ -36,23 +37,23 @@ _CACHED_IDS = 16_384
 
 ROOT = NodeId("toc:root")
 
-_ULID = re.compile(r"[0-3][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}\Z")
-_GRIP_TAIL = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{16}\Z")
-_MS = re.compile(r"[0-9]{1,15}\Z")
-_SPAN_GRIP = re.compile(r"grip:([0-9]{1,15}):([0-9a-hjkmnp-tv-z]{16})-([0-9]{1,9})-([0-9]{1,9})\Z")
-_SEGMENT_TAIL = re.compile(r"[0-9a-hjkmnp-tv-z]{12}\Z")
-_YEAR = re.compile(r"toc:year:([0-9]{4})\Z")
-_MONTH = re.compile(r"toc:month:([0-9]{4})[-:]([0-9]{2})\Z")
-_WEEK = re.compile(r"toc:week:([0-9]{4})[-:]W([0-9]{2})\Z")
-_DAY = re.compile(r"toc:day:([0-9]{4})-([0-9]{2})-([0-9]{2})\Z")
+_ULID = lazy_pattern(r"[0-3][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}\Z")
+_GRIP_TAIL = lazy_pattern(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{16}\Z")
+_MS = lazy_pattern(r"[0-9]{1,15}\Z")
+_SPAN_GRIP = lazy_pattern(r"grip:([0-9]{1,15}):([0-9a-hjkmnp-tv-z]{16})-([0-9]{1,9})-([0-9]{1,9})\Z")
+_SEGMENT_TAIL = lazy_pattern(r"[0-9a-hjkmnp-tv-z]{12}\Z")
+_YEAR = lazy_pattern(r"toc:year:([0-9]{4})\Z")
+_MONTH = lazy_pattern(r"toc:month:([0-9]{4})[-:]([0-9]{2})\Z")
+_WEEK = lazy_pattern(r"toc:week:([0-9]{4})[-:]W([0-9]{2})\Z")
+_DAY = lazy_pattern(r"toc:day:([0-9]{4})-([0-9]{2})-([0-9]{2})\Z")
 _SHORT = (
-    ("year", re.compile(r"[0-9]{4}")),
-    ("month", re.compile(r"[0-9]{4}-[0-9]{2}")),
-    ("week", re.compile(r"[0-9]{4}-?W[0-9]{2}", re.I)),
-    ("day", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+    ("year", lazy_pattern(r"[0-9]{4}")),
+    ("month", lazy_pattern(r"[0-9]{4}-[0-9]{2}")),
+    ("week", lazy_pattern(r"[0-9]{4}-?W[0-9]{2}", re.I)),
+    ("day", lazy_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
 )
-_TOPIC = re.compile(r"topic:([0-9a-hjkmnp-tv-z]{12})\Z", re.I)
-_SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
+_TOPIC = lazy_pattern(r"topic:([0-9a-hjkmnp-tv-z]{12})\Z", re.I)
+_SEGMENT = lazy_pattern(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
 
 
 def hash_parts(*parts: str, bits: int = _HASH_BITS) -> int:

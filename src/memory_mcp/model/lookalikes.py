@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from memory_mcp.base.patterns import lazy_pattern
+
 #: The letters whose look-alikes are known.
 LETTERS = "abcdeglmnopry"
 #: Stands for a letter that is none of `LETTERS`.
@@ -64,11 +66,11 @@ _DRAWN = (0x1F150, 0x1F170, 0x1F1E6)
 _TAGS = range(0xE0000, 0xE0080)
 #: Most layers that are removed. Each makes the text shorter, and no reader decodes a text that is escaped more often.
 _LAYERS = 12
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_FOREIGN = lazy_pattern(r"[^\x00-\x7f]")
 # What stands for something else: characters by number or name as in HTML, addresses, mail and strings of programs; what a
 # terminal obeys; the other direction of writing; comments and the marks of plain text in XML. One set of characters begins them
 # all, which is what makes the search quick; and each part has a bound or ends where it fails, so that no text makes it slow.
-_WRITTEN = re.compile(
+_WRITTEN = lazy_pattern(
     r"[&%=\\\x1b\x90\x98\x9b\x9d-\x9f\u202e<\u2039\uff1c\]](?:"
     r"(?<=&)(?:(?:amp|\#0{0,9}38|\#x0{0,9}26);)*(?:\#\d{1,99}|\#x[0-9a-f]{1,99}|[a-z][a-z0-9]{1,31});?"
     r"|(?<=%)(?:25)*[0-9a-f]{2}(?:%(?:25)*[0-9a-f]{2})*|(?<==)(?-i:[0-9A-F]{2}(?:=[0-9A-F]{2})*)"

@@ -8,6 +8,7 @@ here, look-alikes and invisible characters included. A request in other words is
 import re
 import unicodedata
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.lookalikes import iter_readings
 from memory_mcp.model.sentinel import FORGOTTEN
 
@@ -49,13 +50,13 @@ _OTHER = (
     r"(?:이전|위의|앞의|지금까지의).{0,8}(?:지시|명령|지침|프롬프트).{0,6}(?:무시|잊)",
 )
 # Cyrillic and Greek look-alikes of i are folded into l.
-_LATIN = re.compile("|".join(_VOID).replace("i", "l"))
+_LATIN = lazy_pattern("|".join(_VOID).replace("i", "l"))
 #: Each phrase of `_VOID` holds one of these: most texts do not, and looking for them takes a tenth of a pattern's time.
 _NEEDED = tuple(
     """instruc prompt directive guideline above told anweisung instruktion befehl vorgabe opdracht aanwijzing consignes ordenes
     indicaciones istruzioni direttive ordens <| <<sys>>""".replace("i", "l").split()
 )
-_WRITTEN = re.compile("|".join(_OTHER), re.I)
+_WRITTEN = lazy_pattern("|".join(_OTHER), re.I)
 
 #: Characters of tags, which `iter_readings` reads.
 _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from memory_mcp.base.patterns import lazy_pattern
+
 #: Longer runs without a space are data (base64, minified code), which nobody searches for.
 _MAX_CHUNK = 200
 _MAX_QUOTE = 300
@@ -19,48 +21,48 @@ _MAX_QUOTE = 300
 _BODY = rf"{{1,{_MAX_QUOTE}}}"
 #: Double quotes of several languages, backticks (also closed by an apostrophe, as gcc prints them), single quotes that
 #: are no apostrophes.
-_QUOTE = re.compile(
+_QUOTE = lazy_pattern(
     rf"\"([^\"\n]{_BODY})\"|“([^“”\n]{_BODY})”|„([^„“”\n]{_BODY})[“”]|«([^«»\n]{_BODY})»|「([^「」\n]{_BODY})」"
     rf"|`{{1,3}}([^`\n]{_BODY})`{{1,3}}|`([^`'\n]{_BODY})'|(?<!\w)'([^'\n]{{2,{_MAX_QUOTE}}})'(?!\w)"
 )
-_STATUS = re.compile(r"\bHTTP[ /]?[1-5]\d\d\b")
-_ANY_QUOTE = re.compile(r"[\"'`“„«「]")
+_STATUS = lazy_pattern(r"\bHTTP[ /]?[1-5]\d\d\b")
+_ANY_QUOTE = lazy_pattern(r"[\"'`“„«「]")
 _BREAKS = r"\s,;\"“”„«»「」`—–…、。，？！：；（）"
 #: A run without a break, unless it is all lower case letters: most are, and none of those is code.
-_CHUNK = re.compile(rf"(?<![^{_BREAKS}])[a-z]*+[^{_BREAKS}a-z][^{_BREAKS}]*+")
+_CHUNK = lazy_pattern(rf"(?<![^{_BREAKS}])[a-z]*+[^{_BREAKS}a-z][^{_BREAKS}]*+")
 _LEFT, _RIGHT = "([{<'*>", ".:!?)]}>'*<"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://.*")
-_FLAG = re.compile(r"--[A-Za-z][\w\-]*(?:=.*)?|-[A-Z]\w[\w\-]+")
-_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]+=.*|\$\{?[A-Za-z_]\w*\}?|%[A-Z_]{2,}%")
-_HASH = re.compile(r"(?:sha\d+|md5):[0-9a-f]+|0x[0-9A-Fa-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
-_HEX = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}")
-_VERSION = re.compile(r"v\d+(?:\.\d+)+[\w.+\-]*|\d+\.\d+\.\d+[\w.+\-]*|[\w\-]+(?:==|@)v?\d+(?:\.\d+)*", re.I)
-_TICKET = re.compile(r"([A-Z][A-Z0-9]{1,9})-\d{2,}(?:-\d+)?")
-_NUMBERED = re.compile(r"([A-Z]{1,4})\d{3,5}")
-_ERRNO = re.compile(
+_URL = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://.*")
+_FLAG = lazy_pattern(r"--[A-Za-z][\w\-]*(?:=.*)?|-[A-Z]\w[\w\-]+")
+_ENVIRONMENT = lazy_pattern(r"[A-Z][A-Z0-9_]+=.*|\$\{?[A-Za-z_]\w*\}?|%[A-Z_]{2,}%")
+_HASH = lazy_pattern(r"(?:sha\d+|md5):[0-9a-f]+|0x[0-9A-Fa-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
+_HEX = lazy_pattern(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}")
+_VERSION = lazy_pattern(r"v\d+(?:\.\d+)+[\w.+\-]*|\d+\.\d+\.\d+[\w.+\-]*|[\w\-]+(?:==|@)v?\d+(?:\.\d+)*", re.I)
+_TICKET = lazy_pattern(r"([A-Z][A-Z0-9]{1,9})-\d{2,}(?:-\d+)?")
+_NUMBERED = lazy_pattern(r"([A-Z]{1,4})\d{3,5}")
+_ERRNO = lazy_pattern(
     r"E(?:CONN|HOST|NET|ADDR|NO|NOT|PROTO|TIME|ACC|AI)[A-Z]+|E(?:PERM|EXIST|PIPE|AGAIN|BADF|BUSY|INVAL|ISDIR|MFILE|NFILE|ROFS"
     r"|INTR|FAULT|RANGE|XDEV|LOOP|FBIG|SRCH|CHILD|DEADLK|STALE|OVERFLOW|MSGSIZE|NAMETOOLONG|INTEGRITY|RESOLVE|USAGE|CANCELED)"
     r"|SIG[A-Z]{3,6}|ERR_[A-Z_]+"
 )
-_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
-_SNAKE = re.compile(r"[^\W_]_+[^\W_]|^__?\w*[^\W_]{2}")
-_DOTTED = re.compile(r"\.?[\w\-]+(?:\.[\w\-]+)+|\.[A-Za-z][\w\-]{2,}")
+_CAMEL = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_SNAKE = lazy_pattern(r"[^\W_]_+[^\W_]|^__?\w*[^\W_]{2}")
+_DOTTED = lazy_pattern(r"\.?[\w\-]+(?:\.[\w\-]+)+|\.[A-Za-z][\w\-]{2,}")
 #: A dotted name with the ending of a file; longer endings and ones with capitals are members of something.
-_MEMBER = re.compile(r"[a-z]{2,40}\.[A-Z][a-z]{2,40}")
+_MEMBER = lazy_pattern(r"[a-z]{2,40}\.[A-Z][a-z]{2,40}")
 #: Words of a text that names it: two sentences have more.
 _WORDS_BESIDE = 4
-_FILE = re.compile(r"[\w\-]+|.*\.[a-z][a-z0-9]{0,4}")
-_CALL = re.compile(r"([\w.:>\-]+)\((.*)\)")
-_HEADER = re.compile(r"X(?:-[A-Z][A-Za-z]+)+")
-_ISSUE = re.compile(r"#\d+")
-_POSITION = re.compile(r"(?::\d+){1,2}$")
-_EMAIL = re.compile(r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+")
-_SCOPED = re.compile(r"@[\w\-]+/[\w.\-]+")
-_NUMBER = re.compile(r"[\d.,:/%+\-]+")
-_MEASURE = re.compile(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|mb|gb)|[a-z]+=[\d.,]+(?:ms|s|sec)")
-_INNER = re.compile(r"[^/:=()|]+")
+_FILE = lazy_pattern(r"[\w\-]+|.*\.[a-z][a-z0-9]{0,4}")
+_CALL = lazy_pattern(r"([\w.:>\-]+)\((.*)\)")
+_HEADER = lazy_pattern(r"X(?:-[A-Z][A-Za-z]+)+")
+_ISSUE = lazy_pattern(r"#\d+")
+_POSITION = lazy_pattern(r"(?::\d+){1,2}$")
+_EMAIL = lazy_pattern(r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+")
+_SCOPED = lazy_pattern(r"@[\w\-]+/[\w.\-]+")
+_NUMBER = lazy_pattern(r"[\d.,:/%+\-]+")
+_MEASURE = lazy_pattern(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|mb|gb)|[a-z]+=[\d.,]+(?:ms|s|sec)")
+_INNER = lazy_pattern(r"[^/:=()|]+")
 _KINDS = (
     *((_URL, "path"), (_FLAG, "flag"), (_ENVIRONMENT, "variable"), (_HASH, "hash"), (_HEX, "hash")),
     *((_VERSION, "version"), (_ISSUE, "number")),

@@ -5,10 +5,10 @@ Invariants
 2. Scripts without spaces give one word per character, so that a phrase of theirs is a sequence of words as well.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import fold
 from memory_mcp.question.exact import LiteralPiece
 
@@ -16,7 +16,7 @@ from memory_mcp.question.exact import LiteralPiece
 CODE, QUOTE, NUMBER = "<code>", "<quote>", "<number>"
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(
+_WORD = lazy_pattern(
     rf"(?P<plain>[A-Za-z]++(?![^\W{_CJK}]|[\u0300-\u036f]))|(?P<number>\d+(?:[.,]\d+)*)|(?P<word>[{_CJK}]|[^\W\d{_CJK}][^\W{_CJK}\u0300-\u036f]*(?:[\u0300-\u036f]+[^\W{_CJK}]*)*)"
     r"|(?P<sign>[<>≤]=?)|(?P<stop>[,;.?!()\[\]{}\n–—、。，？！：；（）]|:(?!\s?\d)|(?<=\s)--?(?=\s))"
 )

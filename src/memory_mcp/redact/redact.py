@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.redact.secret_rules import DETECTORS, PATTERNS, TOKENS
-from memory_mcp.redact.secret_values import lazy_pattern, long_runs_pattern
+from memory_mcp.redact.secret_values import long_runs_pattern
 from memory_mcp.redact.secrets_in_code import Finder, Place
 
 #: What a secret is replaced by.
@@ -225,7 +226,6 @@ class Redactor:
     """All rules, compiled at their first use."""
 
     def __init__(self) -> None:
-        """Sort all rules by their anchors; see `redactor`."""
         surroundings, vendors = make_rules()
         self._surroundings = _SurroundingsFilter(surroundings)
         self._vendors = _TokenFilter(vendors)

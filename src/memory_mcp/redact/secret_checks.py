@@ -7,6 +7,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.redact.secret_values import (
     is_chosen,
     is_dotted,
@@ -20,7 +21,6 @@ from memory_mcp.redact.secret_values import (
     is_random,
     is_word,
     is_worded,
-    lazy_pattern,
     login_in,
 )
 

@@ -5,28 +5,8 @@ import binascii
 import re
 from itertools import pairwise
 from math import log2
-from typing import cast
 
-
-class _LazyPattern:
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        compiled = re.compile(self.pattern)
-        for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "groupindex"):
-            setattr(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
-
-
-def lazy_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern that is compiled at its first use.
-
-    All of them together take a third of a second.
-    """
-    return cast("re.Pattern[str]", _LazyPattern(pattern))
+from memory_mcp.base.patterns import lazy_pattern
 
 
 def long_runs_pattern(characters: str, shortest: int, ending: str = "") -> re.Pattern[str]:

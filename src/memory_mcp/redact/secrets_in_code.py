@@ -7,6 +7,7 @@ A finder takes a text and its lower case of equal length, and yields the (start,
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.redact.secret_checks import (
     NAME,
     NAME_END,
@@ -24,7 +25,6 @@ from memory_mcp.redact.secret_values import (
     is_strong,
     is_word,
     is_worded,
-    lazy_pattern,
     long_runs_pattern,
 )
 

@@ -7,6 +7,7 @@ A finder takes a text and its lower case of equal length, and yields the (start,
 import re
 from collections.abc import Iterator
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.redact.secret_checks import is_secret_of, is_spoken_password, seed_words
 from memory_mcp.redact.secret_values import (
     is_called,
@@ -17,7 +18,6 @@ from memory_mcp.redact.secret_values import (
     is_placeholder,
     is_random,
     is_worded,
-    lazy_pattern,
 )
 
 Place = tuple[int, int]

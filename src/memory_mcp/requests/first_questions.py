@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.app import App
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import STOPWORDS, cjk_runs, terms
 from memory_mcp.model.event import Event, Role, is_recap
 from memory_mcp.model.exchange import QUESTION_MARKS
@@ -36,14 +38,14 @@ _FORMS = (
     (r"open question|remains open|not discussed|postponed|pending", "What is still open about {topic}?"),
     (r"", "What did we find out about {topic}?"),
 )
-_PATTERNS = tuple((re.compile(rf"\b(?:{pattern})\b" if pattern else "", re.I), phrase) for pattern, phrase in _FORMS)
+_PATTERNS = tuple((lazy_pattern(rf"\b(?:{pattern})\b" if pattern else "", re.I), phrase) for pattern, phrase in _FORMS)
 #: Names of code and products: a digit, an underscore, a dot or capitals inside.
-_NAMED = re.compile(r"[\d_.]|[a-z][A-Z]|^[A-Z]{2,}$")
-_HASH = re.compile(r"^[0-9a-f]{7,}$")
+_NAMED = lazy_pattern(r"[\d_.]|[a-z][A-Z]|^[A-Z]{2,}$")
+_HASH = lazy_pattern(r"^[0-9a-f]{7,}$")
 #: Ends of sentences.
-_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
+_SENTENCE = lazy_pattern(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
 #: Signs of code, addresses and quotations: no question that a stranger would read at ease.
-_CODE = re.compile(r"[`<>{}\\|=]|://|\"")
+_CODE = lazy_pattern(r"[`<>{}\\|=]|://|\"")
 #: Characters of a question, and its fewest words: shorter ones read as a list.
 _LENGTHS, _FEWEST_WORDS = range(8, 111), 5
 #: Terms that a question and its reply share at least, so that the reply is about it.

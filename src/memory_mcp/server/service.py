@@ -37,6 +37,8 @@ _QUIET = 30.0
 #: done once. Nothing is missing meanwhile, since every layer searches events that are in no segment yet, and whoever reads
 #: has them derived at once.
 _EVENTS, _PERIODS = Patience(2.0, 10.0), Patience(8.0, 50.0)
+#: Work that no client waits for begins so long after opening (seconds).
+_SETTLED = 2.0
 #: So many events do not wait: they are searched one by one.
 _MANY = 200
 #: More events than this are derived by child processes, so that this one goes on answering.
@@ -105,13 +107,16 @@ class Service:
         with few_collections():
             self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         handover.sweep_files(Path(paths.spool_dir(str(self._settings.storage.directory))))
-        self._deriver.start()
+        # Without anything left to file, the first question goes first.
+        delay_s = 0.0 if self.pending else _SETTLED
+        self._deriver.start(delay_s)
         self._tender.start()
         self._on_open(app)
         threading.Thread(target=resume, args=(app,), name="forgetting", daemon=True).start()
-        # Files that came while no process was running.
-        app.scheduler.hasten("drain_spool")
-        app.scheduler.start()
+        if app.spool is not None and app.spool.count_waiting():
+            # Files that came while no process was running.
+            app.scheduler.hasten("drain_spool")
+        app.scheduler.start(delay_s)
         return app
 
     def _on_write(self) -> None:

@@ -6,16 +6,17 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.question.timehints.windows import DAY, SECONDS, Windows
 
 #: Number of false times from which a text is no question.
 _MOST_BLOCKED = 8
 _YEAR_MS = 364 * 86_400_000
-_HAS_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_KANA = re.compile("[\u3040-\u30ff]")
+_HAS_CJK = lazy_pattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA = lazy_pattern("[\u3040-\u30ff]")
 #: Titles and quotations: times in them mean nothing.
-_QUOTED = re.compile('「[^」]*」|『[^』]*』|“[^”]*”|《[^》]*》|"[^"]*"|`[^`]*`')
+_QUOTED = lazy_pattern('「[^」]*」|『[^』]*』|“[^”]*”|《[^》]*》|"[^"]*"|`[^`]*`')
 _NUMERALS = {c: n for n, c in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "兩": 2}
 _WEEKDAYS = {c: n for n, c in enumerate("一二三四五六日")} | {c: n for n, c in enumerate("月火水木金土")} | {"天": 6}
 _BACK = {"上上": 2, "先々": 2, "上": 1, "先": 1, "这": 0, "這": 0, "本": 0, "今": 0}
@@ -65,7 +66,7 @@ class TimePhrase:
 
 
 def _compile_template(template: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
+    return lazy_pattern(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
 
 
 def _parse_number(text: str) -> int:
@@ -180,21 +181,21 @@ _FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = (
     (_compile_template("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _read_rolling),
 )
 #: Before a time these make it another one, or turn it round.
-_BLOCKED = re.compile("(?:不是|除了|并非|非|[每毎]年?|下|来|來|翌|明)$")
-_RANGE_END = re.compile("(?:まで|为止|為止|之间|之間|の間)")
-_SINCE = re.compile("(?:自从|自從|自|从|從)$")
-_UNTIL = re.compile("(?:到|截至|截止)$")
-_BESIDE = re.compile(
+_BLOCKED = lazy_pattern("(?:不是|除了|并非|非|[每毎]年?|下|来|來|翌|明)$")
+_RANGE_END = lazy_pattern("(?:まで|为止|為止|之间|之間|の間)")
+_SINCE = lazy_pattern("(?:自从|自從|自|从|從)$")
+_UNTIL = lazy_pattern("(?:到|截至|截止)$")
+_BESIDE = lazy_pattern(
     "(?:(?:之|以)?[后後]|の次)(?:的|の)?(?:第一个|第一個|那个|那個|最初の)?(?:(?:周|週|星期|礼拜)(?P<w>[一二三四五六日天])|(?P<wj>[月火水木金土日])曜日?)"
 )
 _BOUNDS = (
-    (re.compile("(?:以来|以來|以降|から(?!い)|起|开始|開始)"), "since"),
-    (re.compile("(?:之后|以后|之後|以後|より後)"), "after"),
-    (re.compile("(?:之前|以前|より前)"), "before"),
-    (re.compile("(?:まで|为止|為止)"), "until"),
+    (lazy_pattern("(?:以来|以來|以降|から(?!い)|起|开始|開始)"), "since"),
+    (lazy_pattern("(?:之后|以后|之後|以後|より後)"), "after"),
+    (lazy_pattern("(?:之前|以前|より前)"), "before"),
+    (lazy_pattern("(?:まで|为止|為止)"), "until"),
 )
-_JOINT = re.compile("(?:から|到|至|～|〜|~|和|与|與|と)")
-_PARTICLE = re.compile("[的のには、，]*")
+_JOINT = lazy_pattern("(?:から|到|至|～|〜|~|和|与|與|と)")
+_PARTICLE = lazy_pattern("[的のには、，]*")
 
 
 def find_phrase(query: str, on: Windows) -> TimePhrase | None:

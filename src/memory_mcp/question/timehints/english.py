@@ -2,6 +2,7 @@
 
 import re
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, compile_template
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
@@ -134,7 +135,7 @@ ENGLISH = Language(
     the_before=compile_template(r"\bthe \Z"),
     owner_before=compile_template(r"\b(?:the|an?|this|that|my|your|his|her|its|our|their) \Z"),
     unit_before=compile_template(rf"\b(?:{any_of(_UNIT_NAMES)}s?|{any_of(_DAY_PARTS)}) \Z"),
-    joint=re.compile(compile_template("{joint}", _PIECES).pattern + rf"|(?<=\d)/(?={DATE})", re.I),
+    joint=lazy_pattern(compile_template("{joint}", _PIECES).pattern + rf"|(?<=\d)/(?={DATE})", re.I),
     conjunction=compile_template(" and "),
     clock=compile_template(",? (?:(?P<around>around|about) |at )?{clock}" + r"(?!\w)", _PIECES),
     phrases=_PHRASES,

@@ -7,6 +7,7 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.question.timehints import cjk
 from memory_mcp.question.timehints.english import ENGLISH
@@ -20,8 +21,8 @@ from memory_mcp.question.timehints.windows import Windows
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH)
 
 _OPENING, _CLOSING = '([{"“„¿¡', ")]}\"”“'’,.;:!?…"
-_END = re.compile(rf"\Z|[\s{re.escape(_CLOSING)}](?!onwards?\b)")
-_QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^“”]*”|„[^„“]*“')
+_END = lazy_pattern(rf"\Z|[\s{re.escape(_CLOSING)}](?!onwards?\b)")
+_QUOTED = lazy_pattern(r'"[^"]*"|`[^`]*`|“[^“”]*”|„[^„“]*“')
 _STAMP = rf"{DATE}t{CLOCK}(?::\d\d)?(?:[.,]\d{{1,9}})?{OFFSET}?"
 _ISO = rf"{_STAMP}|{YEAR}(?:-\d\d-\d\d|-w\d\d-[1-7]|-(?:0[1-9]|1[0-2]|w\d\d|q[1-4]))?"
 _NUMBER = rf"{CLOCK}(?:[ap]m)?|\d{{1,3}}(?:st|nd|rd|th|[ap]m|[a-z]{{1,7}})?"
@@ -33,7 +34,7 @@ _LETTERS = f"[a-z{_ACCENTED}{_ACCENTED.upper()}]+"
 _JOINED = rf"aujourd['’]hui|avant-hier|après-midi|week-end|mois-ci|jusqu['’](?:au|à|en)|[ld]['’]{_LETTERS}"
 #: A word that a phrase may be made of; any other (a path, a version, a name in code) is no word of a language.
 _WORD = rf"(?:{_JOINED}|{_ISO}|{_NUMERIC}|(?:(?:early|mid|late)-)?(?:{_LETTERS}|{YEAR})|[qh][1-4]|{_NUMBER})"
-_PLAIN = re.compile(
+_PLAIN = lazy_pattern(
     rf"{_WORD}(?:(?:\.\.|–){_WORD})?(?:['’]s)?|(?:{_ISO})/(?:{_ISO})|{_DAY}[-–]{_DAY}|-|–|\.\.", re.I | re.A
 )  #: Words before a time, in any language: a question may mix them.
 _LEADS, _NEGATIONS = any_of(w for x in LANGUAGES for w in x.leads), any_of(w for x in LANGUAGES for w in x.negations)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from memory_mcp.base.patterns import lazy_pattern
+
 #: A year; not the epoch's: that is what a missing time looks like.
 YEAR = r"(?:197[1-9]|19[89]\d|20\d\d)"
 DATE = YEAR + r"-\d\d-\d\d"
@@ -47,7 +49,7 @@ def compile_template(template: str, pieces: Mapping[str, str] | None = None) -> 
 
     See `expand`. Raises KeyError for an unknown piece.
     """
-    return re.compile(expand_template(template, pieces), re.I)
+    return lazy_pattern(expand_template(template, pieces), re.I)
 
 
 _NEVER = compile_template("(?!)")
@@ -74,7 +76,7 @@ def compile_form(text: str) -> Callable[[str, int], re.Match[str] | None]:
     return re.compile(text, re.I).match
 
 
-_HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
+_HEAD = lazy_pattern(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:

@@ -4,8 +4,9 @@ Change here: add a private method.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.capture import handover
-from memory_mcp.requests import carrying, first_questions, merging, portable
 from memory_mcp.server.service import Awaited, Service
 from memory_mcp.service.daemon.doors import Doors
 from memory_mcp.service.daemon.rpc import Conversation, Execute, Method, Pipe
@@ -25,6 +25,13 @@ from memory_mcp.service.daemon.rpc import Conversation, Execute, Method, Pipe
 _MOST_WAITING = 2000
 #: How long a turn of other work is (seconds), and how many of them are waited for at most.
 _TURN, _TURNS = 0.01, 10
+#: Functions of `requests` that exports, merges and setups call, by module, which the first of them loads.
+_CARRIED: Mapping[str, Sequence[str]] = {
+    "carrying": ("page", "day"),
+    "merging": ("known", "rules", "records"),
+    "portable": ("contents", "periods", "stretch"),
+    "first_questions": ("questions",),
+}
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1
 
@@ -57,12 +64,7 @@ class Methods:
             "import/marks": self.marks,
             "import/store": self.store,
             "import/finish": self.finish,
-            "carry/page": partial(self.carry, carrying.page),
-            "carry/day": partial(self.carry, carrying.day),
-            **{
-                f"carry/{give.__name__}": partial(self.carry, give)
-                for give in (*merging.METHODS, *portable.METHODS, *first_questions.METHODS)
-            },
+            **{f"carry/{name}": partial(self.carry, module, name) for module, names in _CARRIED.items() for name in names},
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,
@@ -167,15 +169,18 @@ class Methods:
         await self._host.write(lambda app: app.accelerators.commit())
         return {"holdings": await self._host.read(lambda app: app.holdings())}
 
-    async def carry(
-        self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
+    async def carry(self, module: str, name: str, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the result of a function of an export or merge.
 
         Waits up to 0.1 s first while searches run; what the function raises passes.
         """
+
+        def work(app: App) -> Mapping[str, Any]:
+            response: Mapping[str, Any] = getattr(import_module(f"memory_mcp.requests.{module}"), name)(app, params)
+            return response
+
         await self._give_way()
-        return await self._host.read(lambda app: give(app, params))
+        return await self._host.read(work)
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `text` fenced quotations that fit a prompt.

@@ -217,6 +217,9 @@ class _Daemon:
         with self._assembling:
             if self._server is None:
                 with few_collections():
+                    from memory_mcp.server.sdk import load_sdk
+
+                    load_sdk()
                     from memory_mcp.server.build import assemble
 
                     self._server = assemble(self._service.host)

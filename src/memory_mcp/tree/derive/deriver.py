@@ -62,7 +62,7 @@ class NotifiedWorker:
         self._interval = interval
         self._changed = threading.Condition()
         self._notices = PendingNotices(patience)
-        self._is_hurried = False
+        self._is_hurried = self._is_first_due = False
         #: When it runs again without a notice, and when it may run again at all.
         self._repeat_at: float | None = None
         self._rested_at = 0.0
@@ -75,15 +75,15 @@ class NotifiedWorker:
         #: What the last failed run said; "" when the last run went well.
         self.last_error = ""
 
-    def start(self) -> None:
-        """Start the thread; the first run is due at once."""
-        self.hurry()
+    def start(self, seconds: float = 0.0) -> None:
+        """Start the thread; the first run is due after `seconds`, or with a notice."""
+        self._is_first_due, self._repeat_at = True, time.monotonic() + seconds
         self._thread.start()
 
     @property
     def busy(self) -> bool:
         """Whether a run is under way or due."""
-        return self.running or self._is_hurried or self._notices.first is not None
+        return self.running or self._is_hurried or self._is_first_due or self._notices.first is not None
 
     def notify(self) -> None:
         """Make a run due after `patience`; does not wait."""
@@ -128,7 +128,7 @@ class NotifiedWorker:
                 self.last_error = str(error)
                 log.exception("the %s failed; it is tried again with the next write", self._thread.name)
             with self._changed:
-                self.running = False
+                self.running = self._is_first_due = False
                 now = time.monotonic()
                 self._rested_at = now + self._interval
                 self._repeat_at = None if next_seconds is None else now + next_seconds

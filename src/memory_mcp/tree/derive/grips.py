@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip, hash_quote, join_quote, make_grip_id
 
@@ -30,14 +31,14 @@ _MESSAGES = {
     EventType.NOTE,
 }
 _CHANGES_FILES = {"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"}
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_SENTENCE = re.compile(r"[.!?。！？][\"')\]]*\s+|[。！？]|\n")
+_PARAGRAPH = lazy_pattern(r"\n\s*\n")
+_SENTENCE = lazy_pattern(r"[.!?。！？][\"')\]]*\s+|[。！？]|\n")
 #: Up to the last white space.
-_WORDS = re.compile(r".*\s", re.S)
+_WORDS = lazy_pattern(r".*\s", re.S)
 #: What belongs to the character before it: the zero-width joiner, the emoji selector, skin tones.
 _JOINERS = frozenset("\u200d\ufe0f") | {chr(c) for c in range(0x1F3FB, 0x1F400)}
-_SUBSTANCE = re.compile(r"\w{2,}")
-_ERROR = re.compile(
+_SUBSTANCE = lazy_pattern(r"\w{2,}")
+_ERROR = lazy_pattern(
     r"\b(?:error|exception|fail(?:ed|ure)?|fatal|panic|traceback|denied|refused|cannot|unable to|not found|"
     r"undefined|segfault|timed? ?out)\b|(?<=\w\w)(?:Error|Exception)\b|✗|✘",
     re.I,

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_set
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.tree.summarize.kinds import Cue, cues_of
@@ -37,12 +38,12 @@ _MIN_COVERED = 0.6
 #: Words that set a value and name nothing.
 _SETTING_WORDS = ("use", "uses", "used", "using", "switch", "switched", "decided", "agreed", "go", "went", "default", "defaults")
 
-_TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:[.\-/:@+'’]+[^\W\u3400-\u9fff]+)*%?|[#=]|[,;:，；：]")
-_CJK = re.compile("[\u3400-\u9fff]")
-_NUMBER = re.compile(r"v?\d[\d.,:]*(?:%|[a-z]{1,3})?$|[零一二两三四五六七八九十百千半]$")
+_TOKEN = lazy_pattern(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:[.\-/:@+'’]+[^\W\u3400-\u9fff]+)*%?|[#=]|[,;:，；：]")
+_CJK = lazy_pattern("[\u3400-\u9fff]")
+_NUMBER = lazy_pattern(r"v?\d[\d.,:]*(?:%|[a-z]{1,3})?$|[零一二两三四五六七八九十百千半]$")
 _NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten twelve fifteen twenty thirty sixty hundred".split())
 #: Names of one thing: code, versions, words with a capital.
-_NAME = re.compile(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
+_NAME = lazy_pattern(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
 _STOPS = frozenset(",;:，；：")
 _CHOOSES, _EQUALS = "=use", "=is"
 #: Phrases by their first word, longest first, each with its group.

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, EventType, Role, is_recap
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.tree.summarize.base import Source
@@ -20,30 +21,30 @@ _MAX_QUESTION, _MAX_ANSWER_SHOWN, _MAX_ANSWER = 118, 78, 240
 #: Least telling words of a question with its answer, and the weight above which a word is telling.
 _MIN_TELLING_WORDS, _MIN_TELLING_WEIGHT = 3, 0.15
 # How a client reports the choice from a list.
-_PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
+_PICKED = lazy_pattern(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
 #: How an answer to a tool's question follows it.
-_REPLY = re.compile(r"^(?P<question>(?:>[^\n]*\n)+)(?P<answer>[^>\s].*?)(?=\n\n>|\Z)", re.M | re.S)
-_OPTION = re.compile(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
-_ALLOWS = re.compile(
+_REPLY = lazy_pattern(r"^(?P<question>(?:>[^\n]*\n)+)(?P<answer>[^>\s].*?)(?=\n\n>|\Z)", re.M | re.S)
+_OPTION = lazy_pattern(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
+_ALLOWS = lazy_pattern(
     r"(?:y|yes|yep|yeah|yup|ok|okay|sure|go|go ahead|do it|please|please do|yes please|continue|proceed|sounds good|lgtm|"
     r"thanks|great|perfect|cool|done|both|ja|oui|sí|si|好|好的|可以|はい)"
     r"(?:[ ,]+(?:please|do|go ahead|do it|do that|thanks|let's do it))*",
     re.I,
 )
-_OFFERS = re.compile(
+_OFFERS = lazy_pattern(
     r"\b(?:would you like|do you want|shall i|should i (?:go|proceed|continue|commit|push)|want me to|ready to|anything else|"
     r"is there|can you (?:share|try|run|send|paste)|could you (?:share|try|run|send|paste)|how can i|what would you like)\b",
     re.I,
 )
-_CHOICE = re.compile(
+_CHOICE = lazy_pattern(
     r"\b(?:or|should|which|prefer|whether|worth|okay? to|want|keep|use|instead|rather)\b|"
     r"\b(?:oder|soll(?:en|te)?|ou|doit|preferimos|debemos)\b"
     r"|还是|哪|要不要|吗|それとも|どちら|べき",
     re.I,
 )
-_OR = re.compile(r"\bor\b|\boder\b|\bou\b|还是|それとも")
-_REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non)\b|不|いや|いいえ", re.I)
+_OR = lazy_pattern(r"\bor\b|\boder\b|\bou\b|还是|それとも")
+_REFUSES = lazy_pattern(r"(?:no|nope|nah|not|don['’]t|never|nein|non)\b|不|いや|いいえ", re.I)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ message of a commit. Its sources are where these words are.
 Change here: titles, bullets, keywords.
 """
 
-import re
 from collections.abc import Sequence
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, Role, is_recap
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.tree.summarize.base import BulletDraft, RollUp, Source, Summary
@@ -28,7 +28,7 @@ from memory_mcp.tree.summarize.titles import HEADLINE_WIDTH, MAX_TITLE, REQUEST_
 from memory_mcp.tree.summarize.vocabulary import is_vague, keys_of
 
 #: A word that may be capitalized: not an identifier.
-_PLAIN = re.compile(r"[a-z]+(?=[ ,.:;!]|$)")
+_PLAIN = lazy_pattern(r"[a-z]+(?=[ ,.:;!]|$)")
 MAX_BULLET = 200
 MAX_SUMMARY = 300
 #: Characters of a failed command shown before its error.

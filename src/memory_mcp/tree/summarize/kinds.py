@@ -5,6 +5,7 @@ The rules are lexical and conservative: anything doubtful is an observation.
 
 import re
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.tree.summarize.patterns import compile_pattern, contains_any, is_choice
@@ -210,7 +211,7 @@ _THING = compile_pattern(
     r"same|bug|problem|issue|blocker|cause|culprit|mess|good|bad)\w",
 )
 #: An entry of a list of names, in its original case: "`load_rows()` - reads the rows".
-_ENTRY = re.compile(r"/?(?=\S*(?:[_/(.]|[a-z][A-Z]))[\w./-]+(?:\([^)]*\))? [-–—] (?=\S+ \S)")
+_ENTRY = lazy_pattern(r"/?(?=\S*(?:[_/(.]|[a-z][A-Z]))[\w./-]+(?:\([^)]*\))? [-–—] (?=\S+ \S)")
 #: Such an entry that reports a change or an error instead.
 _CHANGE = compile_pattern(
     r" [-–—] (?:(?:now|new|also|add|fix|remove|replace|update|change|rename|move|delete|extract|refactor|simplify|kept|keep|",
@@ -247,7 +248,7 @@ _FIRST_WORDS = frozenset(
 _INTERRUPTING = frozenset("request caveat this please base the command tool api analysis your if co generated".split())
 _NOTIFYING = frozenset("ai if resume this limit usage claude you tip press to approaching context generated co".split())
 _OPEN_ENDED = ("thanks", "hey", "hello", "wow", "whoops", "bye", "congrat", "exactly")
-_LETTERS = re.compile("[a-z]*")
+_LETTERS = lazy_pattern("[a-z]*")
 
 
 class _Openers(dict[str, int]):

@@ -6,14 +6,15 @@ the rest is judged.
 2. It is decided by forms, not by the words of any language.
 """
 
-import re
 from string import ascii_letters, digits
+
+from memory_mcp.base.patterns import lazy_pattern
 
 _SYMBOLS = b"{}()[];=<>$|&"
 #: A line with one symbol per this many characters is code.
 _PER_SYMBOL = 8
 # Forms that only output, diffs, listings and traces have.
-_OUTPUT = re.compile(
+_OUTPUT = lazy_pattern(
     r"[┌├└│╭╰⎿]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}(?:$|[ ])|"
     r"at (?:async |new )?\S+ ?(?:\[as \S+\] ?)?\([^()]*\)$|at \S+:\d+(?::\d+)?\)?$|File \"|\$ [a-z./~]|❯ |> ?\w+ --?\w|\d+[→\t]|"
     r"/\*|\* @|-\S+$|#include|\"[\w.\- ]+\" ?: |[-d][rwxst-]{9}\S* |[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
@@ -25,8 +26,8 @@ PLAIN_STARTS = frozenset(ascii_letters + "'") - NOISE_STARTS
 CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
 #: What begins a line that is judged after its tags, times and marks; of digits only those of a time or of a numbered line.
 _TAGGED = frozenset("|⏺✓✗✔✖→{}()[];<")
-_STAMPED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d|\d\d?:\d\d|\d+[|:]")
-_STATEMENT = re.compile(
+_STAMPED = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d|\d\d?:\d\d|\d+[|:]")
+_STATEMENT = lazy_pattern(
     r"(?:import|from|def|class|func|const|let|var|return|package|public|private|async|export|fn|use|elif|else|SELECT|INSERT|if|for|while|switch|"
     r"case|type|struct|try|with)\b"
 )
@@ -35,32 +36,32 @@ _CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?:Z|[+-]\d\d:?\d\d)?"
 _STAMP = rf"\d{{4}}[-/.]\d\d?[-/.]\d\d?(?:[T ,]+{_CLOCK})?|{_CLOCK}"
 #: One thing that may precede a sentence: a tag in brackets with the target of its link, an element, a time, a number, marks.
-_PREFIX = re.compile(
+_PREFIX = lazy_pattern(
     r"(?:(?P<tag>\[+(?![\"'])[^\[\]{}]{1,120}\]+(?:\([^()\s]*\))?|\((?![\"'])[^(){}]{1,120}\)|\{[\w -]{1,40}\}|"
     r"[【「『〈《〔［（][^】」』〉》〕］）]{1,120}[】」』〉》〕］）])|"
     r"(?P<element><([A-Za-z][\w:.\-]*)[^<>]*>(?:[^<>]*</\3>)?)|"
     rf"(?P<time>{_STAMP})(?![\w.])|(?P<number>#?\d{{1,9}}[.):|]?)(?=\s)|(?P<mark>[^\w\s\"'\[\](){{}}<>`┌├└│╭╰⎿]{{1,3}})(?=\s))"
     r"[\s:,|–—-]*"
 )
-_TAG_OF_WORDS = re.compile(r"\{[\w -]{1,40}\}")
+_TAG_OF_WORDS = lazy_pattern(r"\{[\w -]{1,40}\}")
 #: Most of them before one sentence.
 _MOST_PREFIXES = 5
-_TIME = re.compile(_STAMP)
+_TIME = lazy_pattern(_STAMP)
 #: Tags of output: a share, seconds since a start; and what a shell writes after its own.
-_METER, _SHELL = re.compile(r".*\d ?%|\W+.|\s*\d+\.\d{3,}$"), ("$ ", "# ", "% ")
+_METER, _SHELL = lazy_pattern(r".*\d ?%|\W+.|\s*\d+\.\d{3,}$"), ("$ ", "# ", "% ")
 #: What a log writes after the time: a level, a process, a name with dots; or, anywhere, a value by its key.
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|SEVERE)"
-_LOGGED = re.compile(rf"\W*{_LEVELS}\b|[\w.\-/]+\[\d+\]|[\w$]+(?:\.[\w$]+)+ ?[:-]|.*?[\w.\-]+=\S")
-_LEVEL_LINE = re.compile(rf"(?m)^[^\w\n]*{_LEVELS}\b")
+_LOGGED = lazy_pattern(rf"\W*{_LEVELS}\b|[\w.\-/]+\[\d+\]|[\w$]+(?:\.[\w$]+)+ ?[:-]|.*?[\w.\-]+=\S")
+_LEVEL_LINE = lazy_pattern(rf"(?m)^[^\w\n]*{_LEVELS}\b")
 #: Lines of one message that begin with a level, from which they are a log.
 _LOG_LINES = 3
 #: A word of prose without the punctuation around it: letters, also of scripts with marks of their own.
-_PLAIN_WORD = re.compile(r"(?:[A-Za-z]|[^\x00-\x7f])(?:['’-]?(?:[A-Za-z]|[^\x00-\x7f]))*")
+_PLAIN_WORD = lazy_pattern(r"(?:[A-Za-z]|[^\x00-\x7f])(?:['’-]?(?:[A-Za-z]|[^\x00-\x7f]))*")
 #: A capital after a small letter, as in identifiers.
-_HUMP = re.compile(r"[a-z][A-Z]")
+_HUMP = lazy_pattern(r"[a-z][A-Z]")
 _EDGES = ".,;:!?…()[]\"'“”‘’«»„*_`~-–—¿¡。！？、，：；|"
 #: Scripts whose words need no blank between them: some two characters make one.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = lazy_pattern(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 #: Least words, and least share of plain ones among them: of a sentence after something, and of one that looks like code.
 _SENTENCE_WORDS, _CODELIKE_WORDS = (2, 0.6), (4, 0.8)
 

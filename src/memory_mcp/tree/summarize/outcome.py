@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.tree.summarize.base import Source
 from memory_mcp.tree.summarize.kinds import ANY_CUE, Cue, cues_of
@@ -21,11 +22,11 @@ MAX_OUTCOME = 66
 #: Last messages of the agent that are read for an outcome, and sentences of each.
 _LAST_MESSAGES, _MAX_SENTENCES = 2, 40
 _DONE_CUES = Cue.FIX | Cue.OUTCOME
-_FINDING = re.compile(
+_FINDING = lazy_pattern(
     r"\b(?:root cause|found (?:it|the)|the (?:real |actual |underlying )?(?:bug|culprit|problem|issue|cause) (?:is|was)\b)", re.I
 )
 #: Openings of sentences on an earlier state or a plan.
-_EARLIER = re.compile(
+_EARLIER = lazy_pattern(
     r"(?:before|previously|originally|if|when|currently|next|(?:quick )?fix|implement|add|create|update|write|change)\b|"
     r"(?:phase|step|task|option|part) ?\d",
     re.I,
@@ -40,19 +41,19 @@ _MAX_COMMAND = 8_000
 #: Commits and pull requests with their messages; no match crosses the end of its command.
 _WORDS = r"""(?:"(?P<double>(?:\\.|[^"\\\n]){3,400})"|'(?P<single>[^'\n]{3,400})')"""
 _DEEDS = (
-    ("pull request", re.compile(rf"\bgh pr create\b[^;&|]{{0,400}}?--title[ =]+{_WORDS}")),
+    ("pull request", lazy_pattern(rf"\bgh pr create\b[^;&|]{{0,400}}?--title[ =]+{_WORDS}")),
     (
         "committed",
-        re.compile(
+        lazy_pattern(
             r"\bgit (?:-C \S+ )?commit\b[^\n;&|]{0,200}?(?:-\w*m|--message)[ =]+"
             rf"""(?:"\$\(cat <<-?['"]?\w+['"]?\n[ \t]*(?P<here>[^\n]{{3,400}})|{_WORDS})"""
         ),
     ),
-    ("merged pull request", re.compile(r"\bgh pr merge\b(?: +#?(?P<number>\d{1,9}))?")),
+    ("merged pull request", lazy_pattern(r"\bgh pr merge\b(?: +#?(?P<number>\d{1,9}))?")),
 )
 _INTERRUPTED = "[Request interrupted by user"
-_CLAUSE = re.compile(r"[;:](?=\s)|\s[—–-]\s|\.\s|,\s(?:so|which|and|but)\s|\s\(")
-_SUBJECT = re.compile(
+_CLAUSE = lazy_pattern(r"[;:](?=\s)|\s[—–-]\s|\.\s|,\s(?:so|which|and|but)\s|\s\(")
+_SUBJECT = lazy_pattern(
     r"^(?:(?:done|great|perfect|excellent|all done|fixed|success|good|now|ok(?:ay)?|yes)[!.,:]+ +)*"
     r"(?:i(?:['’]ve| have)? (?:now |also |just |successfully )?|we(?:['’]ve| have)? (?:now )?)?",
     re.I,

@@ -2,13 +2,15 @@
 
 import re
 
+from memory_mcp.base.patterns import lazy_pattern
+
 
 def compile_pattern(*parts: str) -> re.Pattern[str]:
     """Return the joined parts compiled, for text in lower case.
 
     An apostrophe matches either form. Ignoring case would take three times as long.
     """
-    return re.compile("".join(parts).replace("'", "['’]"))
+    return lazy_pattern("".join(parts).replace("'", "['’]"))
 
 
 def contains_any(text: str, words: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.tree.summarize.sentences import clean_text
 
 #: Most characters of a statement; the rest is detail.
@@ -48,41 +49,41 @@ class Statement:
 # Parts by words of their headings, the first match; None for sections that are skipped.
 _HEADINGS: tuple[tuple[re.Pattern[str], RecapSection | None], ...] = (
     (
-        re.compile(
+        lazy_pattern(
             r"user messages|technical concept|files?\b.*\bcode|code sections|key files|analysis|files? (?:modified|touched)"
         ),
         None,
     ),
-    (re.compile(r"pending|next step|remaining|open (?:question|issue|task)|to-?dos?\b|outstanding"), RecapSection.OPEN),
-    (re.compile(r"error|fix|problem|issue|bug|debug"), RecapSection.FIXED),
-    (re.compile(r"request|intent|goal|objective|\btask\b|user asked"), RecapSection.ASKED),
-    (re.compile(r"current|state|progress|completed|accomplish|done\b|result|outcome"), RecapSection.NOW),
+    (lazy_pattern(r"pending|next step|remaining|open (?:question|issue|task)|to-?dos?\b|outstanding"), RecapSection.OPEN),
+    (lazy_pattern(r"error|fix|problem|issue|bug|debug"), RecapSection.FIXED),
+    (lazy_pattern(r"request|intent|goal|objective|\btask\b|user asked"), RecapSection.ASKED),
+    (lazy_pattern(r"current|state|progress|completed|accomplish|done\b|result|outcome"), RecapSection.NOW),
 )
-_HEADING = re.compile(
+_HEADING = lazy_pattern(
     r" {0,2}(?:#{1,6} +|\d{1,2}[.)] +)?(?:\*\*)?(?:\d{1,2}[.)] +)?([A-Za-z][^\n:*]{2,60})(?:\*\*)?:?(?:\*\*)?:?[ \t]*$"
 )
-_BEGINS = re.compile(r"^[ \t]*(?:<summary>|(?:#+ |\*\*)?(?:conversation )?summary:?(?:\*\*)?:?)[ \t]*$", re.I | re.M)
-_ITEM = re.compile(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
+_BEGINS = lazy_pattern(r"^[ \t]*(?:<summary>|(?:#+ |\*\*)?(?:conversation )?summary:?(?:\*\*)?:?)[ \t]*$", re.I | re.M)
+_ITEM = lazy_pattern(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _FENCE = ("```", "~~~")
 #: What clients write around a recap.
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r"^(?:this session is being continued|the conversation is summarized|please continue|if you need specific)", re.I
 )
 
 #: Characters at the end of a line that may introduce the list below it.
 _LEAD_END = 60
 #: Last words of a line that introduce the list below it.
-_DANGLING = re.compile(
+_DANGLING = lazy_pattern(
     r"[ ,.;(—–-]{1,3}(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|"
     r"the following|key requirements|requirements|where|and|the goal is to|involving|consisting of)$",
     re.I,
 )
 #: Phrases for no open tasks.
-_NONE = re.compile(
+_NONE = lazy_pattern(
     r"none\b|no(?:thing)? (?:explicit|pending|further|outstanding|remaining|open|additional|tasks?|specific)\b", re.I
 )
 #: Openings of an item that continues the one before it.
-_REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)(?: by\b|:)", re.I)
+_REMEDY = lazy_pattern(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)(?: by\b|:)", re.I)
 
 
 def statements_of(text: str) -> list[Statement]:

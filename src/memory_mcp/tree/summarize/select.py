@@ -7,6 +7,7 @@ from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.tree.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.tree.summarize.lines import is_dense
 from memory_mcp.tree.summarize.sentences import Shape, is_bracketed
@@ -41,7 +42,7 @@ _CUE_WORTH = (
 _DIALOGUE_WORTH = (*((cue, worth * 0.4) for cue, worth in _CUE_WORTH), (Cue.FACT, 0.6))
 _STRONG = Cue.DECISION | Cue.CAUSE | Cue.FIX | Cue.OUTCOME
 # Openings of sentences that refer to the one before.
-_LEANING = re.compile(
+_LEANING = lazy_pattern(
     r"(?:it|this|that|these|those|they|he|she|there|here|which|both|same|but|and|or|so|then|because|"
     r"all (?:of )?(?:these|those))\b",
     re.I,

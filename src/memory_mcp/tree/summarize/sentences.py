@@ -13,6 +13,7 @@ from functools import cached_property
 from string import digits
 from typing import NamedTuple
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.tree.summarize.lines import (
     CLOSELY_ENDS,
     PLAIN_STARTS,
@@ -57,26 +58,26 @@ class Span(NamedTuple):
 
 
 _FENCE = ("```", "~~~")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+|\s*\*\*(?=[^*]+\*\*:?\s*$)")
-_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_TAG_LINE = re.compile(r"\s*</?[A-Za-z][\w:.\-]*(?:\s[^<>]*)?/?>\s*$")
-_BLOCK_TAG = re.compile(r"\s*<([A-Za-z][\w:.\-]*)[^<>]*>")
+_HEADING = lazy_pattern(r"\s{0,3}#{1,6}\s+|\s*\*\*(?=[^*]+\*\*:?\s*$)")
+_ITEM = lazy_pattern(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_TAG_LINE = lazy_pattern(r"\s*</?[A-Za-z][\w:.\-]*(?:\s[^<>]*)?/?>\s*$")
+_BLOCK_TAG = lazy_pattern(r"\s*<([A-Za-z][\w:.\-]*)[^<>]*>")
 _ITEM_STARTS = frozenset("-*+" + digits)
 # A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
-_END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
-_END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
+_END = lazy_pattern(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
+_END_ANY = lazy_pattern(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
 _WIDE_STOPS = ("。", "！", "？", "｡")
 #: The last two letters of abbreviations.
 _ABBREVIATED_ENDS = frozenset(("tc", "vs", "cf", "mr", "rs", "ms", "dr", "of", "st", "no", "ig", "ox", "nc"))
-_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
-_ERROR = re.compile(
+_ABBREVIATION = lazy_pattern(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
+_ERROR = lazy_pattern(
     r"\W*(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::.*|$)|(?i:error|fatal|panic|critical|npm err!)(?:\[\w+\])?: .{6,}|"
     r"(?:FAIL(?:ED|URE)?|ERR!?|ERROR|FATAL)\b[:\[ ].{6,}|E  +\S.{6,}|"
     r"\S+:\d+(?::\d+)?:? (?:error|undefined|cannot|invalid|unused|syntax error)\b.*)"
 )
 # Every error line holds one of these.
 _ERROR_HINTS = ("rror", "xception", "FAIL", "fatal", "panic", "ERR", "E   ", "undefined", "cannot", "invalid")
-_EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
+_EMPTY_FAILURE = lazy_pattern(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
 
 
 def find_spans(text: str, limit: int = sys.maxsize) -> list[Span]:
@@ -280,20 +281,20 @@ class _SpanReader:
         self.spans.append(Span(start, end, shape))
 
 
-_IMAGE = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
-_HTML = re.compile(
+_IMAGE = lazy_pattern(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
+_HTML = lazy_pattern(
     r"</?(?:[abipsu]|em|strong|code|br|span|div|img|[uo]l|li|h[1-6]|details|summary|kbd|su[bp]|t[drh]|pre|hr)(?:\s[^<>]*)?/?>"
 )
 # Every branch begins with a literal character, so that a search jumps from one to the next.
-_MARKS = re.compile(
+_MARKS = lazy_pattern(
     r"\*(?:\*{0,2}(?=\S)|(?<=\S\*)\*{0,2})|_(?:(?<!\w_)_?(?=\S)|(?<=\S_)_?(?!\w))|~~|``*",
 )
-_LEADING_MARKS = re.compile(_MARKS.pattern + r"|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
-_MARK = re.compile(r"(?<!\S)\{[a-z]+\}(?!\S)")
+_LEADING_MARKS = lazy_pattern(_MARKS.pattern + r"|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
+_MARK = lazy_pattern(r"(?<!\S)\{[a-z]+\}(?!\S)")
 _FOLDERS = r"(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])"
-_HOME = re.compile(r"[~/](?<![\w.:/][~/])" + _FOLDERS)
-_HOME_OR_DRIVE = re.compile(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)" + _FOLDERS)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\x1b\[[\d;]*m")
+_HOME = lazy_pattern(r"[~/](?<![\w.:/][~/])" + _FOLDERS)
+_HOME_OR_DRIVE = lazy_pattern(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)" + _FOLDERS)
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\x1b\[[\d;]*m")
 
 
 def without_marks(text: str) -> str:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 from operator import attrgetter
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_hash
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
 from memory_mcp.tree.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
@@ -42,7 +43,7 @@ CALL_HEAD = 300
 #: Tools whose calls state a plan in words, and the most entries and sentences read of one.
 _PLANS = frozenset({"TaskCreate", "TodoWrite", "ExitPlanMode", "update_plan"})
 _MAX_PLANNED, _PLAN_HEAD = 12, 1
-_ENTRY = re.compile(r"^\[[x~ ]\] (\S.{5,300})$", re.M)
+_ENTRY = lazy_pattern(r"^\[[x~ ]\] (\S.{5,300})$", re.M)
 
 
 class Voice(IntEnum):
@@ -65,10 +66,10 @@ MAX_ASIDE = 3
 #: Most words of a sentence that opens a message by addressing somebody.
 MAX_ADDRESS = 5
 _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
-_LETTERS = re.compile(r"[^\W\d_]+")
+_LETTERS = lazy_pattern(r"[^\W\d_]+")
 _KEY = attrgetter("key")
 _ORDER = attrgetter("timestamp", "event_id")
-_FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
+_FILE = lazy_pattern(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
 
 
 @dataclass(slots=True)

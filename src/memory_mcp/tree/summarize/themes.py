@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
@@ -30,7 +31,7 @@ MAX_THEMES = 8
 #: Terms of an item that count, and terms shown of a theme.
 _TERMS, _SHOWN = 8, 2
 #: Openings of names that refer to something before them, or to one moment.
-_LEANS = re.compile(
+_LEANS = lazy_pattern(
     r"(?:this|that|these|those|it|if|when|can|could|is|are|was|were|do|does|did|how|why|what|i|we|you|but|and|so|then|also|"
     r"address|look|now|all|both|next|here|there|he|she|they)\b(?!['’]t)|\d+[.)] ",
     re.I,

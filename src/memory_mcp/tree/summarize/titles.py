@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import terms as terms_of
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.tree.summarize.sentences import shorten
@@ -13,14 +14,14 @@ HEADLINE_WIDTH, REQUEST_WIDTH = 80, 54
 SEPARATOR = " — "
 
 # Opening words without meaning: some by themselves, some only before a comma or colon.
-_LEADING = re.compile(
+_LEADING = lazy_pattern(
     r"^(?:[A-Za-z0-9]\) |"
     r"(?:hi|hey|hello|ok(?:ay)?|please|pls|also|and|but|so|then|now|oh|ah|hmm|yeah|wow)(?: there)?(?:[,.!:;\-– ]+|$)|"
     r"(?:well|thanks|thank you|great|perfect|done|yes|no|alright|right|awesome|cool|actually|q|question|plan|task|todo|goal|"
     r"summary|note|implementation plan)[,.!:;–]+ +)+",
     re.I,
 )
-_REQUEST = re.compile(
+_REQUEST = lazy_pattern(
     r"^(?:(?:can|could|would|will) (?:you|we|u|i) (?:please |also |just |maybe |try to )*(?:help me (?:to )?)?|please |"
     r"i(?:['’]d| would)? (?:want|like|need) (?:you )?to |i think (?:we (?:should|need to|can)|that )?|"
     r"(?:we|you) (?:should|need to|want to|have to|could) (?:also |probably )?|let['’]s (?:also |just |do )?|lets |let us |"
@@ -28,18 +29,18 @@ _REQUEST = re.compile(
     re.I,
 )
 # Words removed from the end of a headline that was cut.
-_WIDOW = re.compile(
+_WIDOW = lazy_pattern(
     r"(?:[\s,;:.\-–—(]|\s(?:a|an|the|of|in|on|at|to|for|with|by|from|and|or|but|that|which|who|if|is|are|was|were|be|been|we|i|you|it|this|these|"
     r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$",
     re.I,
 )
-_PLACE = re.compile(r"^(?:\S+:\d+(?::\d+)?:?|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\+?\d{7,})\s+(?=\S)")
-_STOP = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
-_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?$")
+_PLACE = lazy_pattern(r"^(?:\S+:\d+(?::\d+)?:?|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\+?\d{7,})\s+(?=\S)")
+_STOP = lazy_pattern(r"[\s,;:.!?。！？\-–—(]+$")
+_WORD = lazy_pattern(r"[a-z]+(?:['’][a-z]+)?$")
 #: Where a statement may end, and where only a part of it does.
-_STATEMENT = re.compile(r"[.!?。！？]\s|[;:](?=\s)|\s[—–-]\s|\s\(")
-_PART = re.compile(r",\s|[，、；：]")
-_DATE = re.compile(
+_STATEMENT = lazy_pattern(r"[.!?。！？]\s|[;:](?=\s)|\s[—–-]\s|\s\(")
+_PART = lazy_pattern(r",\s|[，、；：]")
+_DATE = lazy_pattern(
     r"^(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*,? )?(?:\d{4}(?:-(?:\d\d(?:-\d\d)?|W\d\d))?|\d{1,2} [A-Z][a-z]+(?: \d{4})?|"
     r"[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}|week \d+(?:,? \d{4})?)(?:,? \(?(?:mon|tue|wed|thu|fri|sat|sun)\w*\)?)?(?:,? \d\d:\d\d)?"
     r"\s*(?:[:·|—–-]\s*|$)",

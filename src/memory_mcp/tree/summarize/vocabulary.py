@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import STOPWORDS, stem, terms
 from memory_mcp.tree.summarize.kinds import ANY_CUE, TRIGGERS
 
 #: Runs of word characters and of the punctuation inside code and names; an apostrophe ends a word. Punctuation at the end is
 #: stripped when the token is learned: matching one character class takes half the time of the exact form.
-TOKEN = re.compile(r"\w[\w.\-/:@+\\#]*")
+TOKEN = lazy_pattern(r"\w[\w.\-/:@+\\#]*")
 # The same for ASCII text, in two thirds of the time.
-_ASCII_TOKEN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-/:@+\\#]*")
+_ASCII_TOKEN = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.\-/:@+\\#]*")
 #: Most characters of a keyword.
 MAX_SHOWN = 36
 _CACHE_LIMIT = 100_000
@@ -30,25 +31,25 @@ _CODE = 0.95
 
 _NO_NAMES = frozenset(("e.g", "i.e", "a.k.a", "u.s", "p.m", "a.m", "and/or", "he/she", "w/o"))
 _WITH_TAIL = frozenset(("C++", "c++", "C#", "c#", "F#", "f#"))
-_POSITION = re.compile(r"(?::\d+)+$")
-_HEX = re.compile(r"^(?=.*\d)[0-9a-f]{6,}$|^[0-9a-f]{8}-[0-9a-f-]{20,}$", re.I)
-_DIGITS = re.compile(r"^[\d.,:\-/+x%]+[a-z]{0,3}$", re.I)
-_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
-_LETTER = re.compile(r"[^\W_]")
-_HYPHENATED = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
-_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
-_ADDRESS = re.compile(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
+_POSITION = lazy_pattern(r"(?::\d+)+$")
+_HEX = lazy_pattern(r"^(?=.*\d)[0-9a-f]{6,}$|^[0-9a-f]{8}-[0-9a-f-]{20,}$", re.I)
+_DIGITS = lazy_pattern(r"^[\d.,:\-/+x%]+[a-z]{0,3}$", re.I)
+_CAMEL = lazy_pattern(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_LETTER = lazy_pattern(r"[^\W_]")
+_HYPHENATED = lazy_pattern(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
+_EXTENSION = lazy_pattern(r"\.[A-Za-z]\w{0,9}$")
+_ADDRESS = lazy_pattern(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
+_CJK = lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
 # One range is faster to search than many; dashes and quotation marks are not in it.
-_FAR = re.compile(r"[\u3040-\uffff]")
+_FAR = lazy_pattern(r"[\u3040-\uffff]")
 # Runs of one script: ideographs without the commonest function characters, katakana, hangul.
-_CJK_WORD = re.compile(
+_CJK_WORD = lazy_pattern(
     r"[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}"
     r"|(?:(?![的了是在我你他她它们們这這那和与與就都也不有一个個吗嗎呢吧把被对對从從到会會要可以很])[\u3400-\u4dbf\u4e00-\u9fff]){2,6}"
 )
 
 # Every two characters side by side that a word may be of.
-_CJK_PAIR = re.compile(f"(?=({_CJK_WORD.pattern.replace('{2,6}', '{2}').replace('{2,}', '{2}')}))")
+_CJK_PAIR = lazy_pattern(f"(?=({_CJK_WORD.pattern.replace('{2,6}', '{2}').replace('{2,}', '{2}')}))")
 
 #: Exponent of a word's weight (chosen on the tuning half of bench/titles.py).
 RARITY = 0.3

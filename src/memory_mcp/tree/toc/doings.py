@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.tree.summarize.kinds import is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans, reply_spans, shorten
@@ -29,18 +30,18 @@ _MESSAGES = frozenset(
     }
 )
 #: Tools that change the files they name, in the spelling of any client: MultiEdit, write_to_file, str_replace, apply_patch.
-_EDITS = re.compile(r"edit|write|patch|replace", re.I)
+_EDITS = lazy_pattern(r"edit|write|patch|replace", re.I)
 _PATCH = "apply_patch"
-_COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
+_COMMIT = lazy_pattern(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
 #: What git prints: the branch, an abbreviated hash, the subject.
-_COMMITTED = re.compile(r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? [0-9a-f]{7,40}\] (?P<subject>\S.*)$", re.M)
-_SWITCHED = re.compile(r"\bgit (?:checkout -[bB]|switch -[cC]) +([\w./-]+)")
-_MERGED = re.compile(r"\bgh pr merge\b")
-_CLOSED = re.compile(r"\bgh pr close\b")
-_PUSHED = re.compile(r"\bgit\b[^|;&\n]{0,80}\bpush\b")
-_REQUEST = re.compile(r"https://[\w.-]+/[\w.\-/]+/(?:pull|merge_requests)/\d+\b")
-_MAKES_REQUEST = re.compile(r"\bgh pr create\b|\bglab mr create\b")
-_TESTS = re.compile(
+_COMMITTED = lazy_pattern(r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? [0-9a-f]{7,40}\] (?P<subject>\S.*)$", re.M)
+_SWITCHED = lazy_pattern(r"\bgit (?:checkout -[bB]|switch -[cC]) +([\w./-]+)")
+_MERGED = lazy_pattern(r"\bgh pr merge\b")
+_CLOSED = lazy_pattern(r"\bgh pr close\b")
+_PUSHED = lazy_pattern(r"\bgit\b[^|;&\n]{0,80}\bpush\b")
+_REQUEST = lazy_pattern(r"https://[\w.-]+/[\w.\-/]+/(?:pull|merge_requests)/\d+\b")
+_MAKES_REQUEST = lazy_pattern(r"\bgh pr create\b|\bglab mr create\b")
+_TESTS = lazy_pattern(
     r"\b(?:pytest|tox|nox|go test|cargo (?:nextest|test)|jest|vitest|rspec|phpunit|dotnet test|ctest|"
     r"(?:npm|pnpm|yarn|bun|mise|make|just|task|gradlew?|mvn|rake|mix)\b[^|;&\n]{0,20}\btest\b)"
 )

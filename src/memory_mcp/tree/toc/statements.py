@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_set
 from memory_mcp.model.fencing import break_citations
 from memory_mcp.model.grip import CONTRADICTION_REASON
@@ -27,10 +28,10 @@ _COMMITS, _FILES = 2, 5
 _NAME = 70
 
 # Control characters, direction marks, and invisible characters.
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "[\x00-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]+"
 )
-_TAG = re.compile(r"<(?=[/!?A-Za-z])")
+_TAG = lazy_pattern(r"<(?=[/!?A-Za-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ _RULE_RANKS, _RESULT_RANKS = (0, 1, 3), (4, 5, 6)
 _TITLE_PREFIX = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
 # Words that announce something to the summarizer, and here would call a comparison a decision.
-_COMPARISON = re.compile(r"\binstead of\b", re.I)
+_COMPARISON = lazy_pattern(r"\binstead of\b", re.I)
 # Words of a lasting rule, also next to a request.
-_LASTING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
+_LASTING = lazy_pattern(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
 
 
 @lru_cache(maxsize=4096)

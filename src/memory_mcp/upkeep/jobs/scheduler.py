@@ -183,11 +183,11 @@ class Scheduler:
 
     # the loop
 
-    def start(self) -> None:
-        """Start the loop in a thread, once."""
+    def start(self, seconds: float = 0.0) -> None:
+        """Start the loop in a thread, once; it begins after `seconds`, or with a job that is hastened."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
-                self._thread = threading.Thread(target=self._run_loop, name="scheduler", daemon=True)
+                self._thread = threading.Thread(target=self._run_loop, args=(seconds,), name="scheduler", daemon=True)
                 self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
@@ -233,7 +233,8 @@ class Scheduler:
         with suppress(Exception):
             self._run_job(entry)
 
-    def _run_loop(self) -> None:
+    def _run_loop(self, delay_s: float) -> None:
+        self._wake.wait(delay_s)
         # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
         try:
             with self._lock:
