@@ -41,6 +41,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order(app: App) -> None:
         "roll_up": "every hour",
         "render_briefings": "every 30 seconds",
         "commit_indexes": "every minute",
+        "copy_rows": "every 10 seconds",
         "improve_summaries": "every 30 minutes",
         "improve_indexes": "every 10 minutes",
         "group_topics": "every minute",

@@ -13,6 +13,7 @@ Invariants
 import logging
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,10 +32,10 @@ SelectRows = Callable[[KeyedFile, list[Row]], list[Row]]
 PATH = Path("indexes") / "rows.sqlite"
 #: Events of one portion of filling, other rows, and events that a read takes in by itself before it is answered.
 _EVENT_PORTION, _PORTION, _FEW = 1000, 5000, 200
-#: Rows that wait in memory for the next read at most.
-_MOST_PENDING = 5000
-#: Seconds that a read waits for others; then it reads the store.
-_WAIT = 0.05
+#: Rows that wait in memory for the next read, or until a table is filled; beyond the latter it is filled from the beginning.
+_MOST_PENDING, _MOST_WAITING = 5000, 50_000
+#: Seconds that a read waits for others; then it reads the store. And how long filling waits after it failed.
+_WAIT, _RETRY = 0.05, 600.0
 _EVENTS_AFTER = f"SELECT seq, stream, content, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
 _EVENT_SUMS = "SELECT count(*), bit_xor(event_id), bit_xor(content) FROM event WHERE seq <= ?"
 #: Rows of the other tables behind a key, in order; those of nodes are read by `read_nodes`.
@@ -74,13 +75,19 @@ class KeyedRows:
         self._last_event, self._event_sums = 0, (0, 0, 0)
         #: The key behind which filling a table goes on.
         self._filled_to: dict[str, int] = {}
+        #: After a failure, by the monotonic clock (seconds).
+        self._retry_at = 0.0
         #: Tables that have to be filled whatever the file says.
         self._distrusted: set[str] = set()
 
     def note_rows(self, table: str, rows: Iterable[Row]) -> None:
         """Note rows of a transaction that was just committed; of nodes and segments they replace others by key."""
-        if self._path is not None:
+        # A table that is neither whole nor being filled is read from the store when it is filled.
+        if table in self._verified or table in self._filled_to:
             self._pending[table].extend(rows)
+            if len(self._pending[table]) > _MOST_WAITING:
+                self.distrust(table)
+                self._pending[table].clear()
 
     def distrust(self, *tables: str) -> None:
         """Copy tables (default: all) again before they are read."""
@@ -182,7 +189,7 @@ class KeyedRows:
         return committed <= self._last_event
 
     def _take_events(self, file: KeyedFile, to: int) -> None:
-        # Nothing here may wait for the store's write lock, which whoever holds it waits for this one.
+        # Nothing here may wait for the store's write lock: its holder may wait for the lock of this copy.
         rows = self._con.fetch_once(_EVENTS_AFTER, [self._last_event, to])
         count, ids, contents = self._event_sums
         for row in rows:
@@ -199,12 +206,13 @@ class KeyedRows:
                 file.add_rows(table, [pending.popleft() for _ in range(len(pending))])
 
     def _note_version(self) -> None:
-        """Note in the file of which change it is, if every table is up to it."""
+        """Take in what was committed, and note in the file of which change it is if every table is whole."""
         file, version = self._file, self._numbers.committed
-        if file is not None and self._verified.issuperset(_ROWS_AFTER):
-            for table in _ROWS_AFTER:
+        if file is not None:
+            for table in self._verified.intersection(_ROWS_AFTER):
                 self._take_pending(file, table)
-            file.write_meta("version", version)
+            if self._verified.issuperset(_ROWS_AFTER):
+                file.write_meta("version", version)
 
     def fill(self, should_stop: Callable[[], bool]) -> int:
         """Verify the file, and copy what is missing, in portions; return how many rows were copied.
@@ -212,29 +220,41 @@ class KeyedRows:
         Raises StorageError for what the store raises.
         """
         copied = 0
-        if self._path is None:
+        if self._path is None or time.monotonic() < self._retry_at:
             return copied
+        self._retry_at = time.monotonic() + _RETRY
         with self._guard_file():
             if not self._verified.issuperset((EVENTS, *_ROWS_AFTER)) and not self._filled_to:
-                with self._con.hold_writes(), self._lock:
-                    self._verify(self._file or self._open())
+                with self._con.hold_writes():
+                    self._verify(self._store_id())
             while not should_stop() and (count := self._fill_portion()):
                 copied += count
-            if copied or sum(map(len, self._pending.values())) > _MOST_PENDING:
-                with self._lock:
+            with self._lock:
+                if copied or sum(map(len, self._pending.values())) > _MOST_PENDING:
                     self._note_version()
+            self._retry_at = 0.0
         return copied
 
-    def _verify(self, file: KeyedFile) -> None:
-        """Compare unverified tables with the store; those that differ are emptied and filled."""
-        if EVENTS not in self._verified:
+    def _verify(self, store_id: str) -> None:
+        """Compare unverified tables with the store; those that differ are emptied and filled.
+
+        Under the store's write lock. Nothing is read from the store while the copy's own lock is held: a failure reopens the
+        store, which calls `distrust`.
+        """
+        with self._lock:
+            file = self._file or self._open(store_id)
             last, *sums = file.read_meta("events") or (0, 0, 0, 0)
-            stored = self._con.fetch_row(_EVENT_SUMS, [last]) or ()
-            if tuple(sums) != tuple(value or 0 for value in stored):
-                file.clear_table(EVENTS)
-                last, sums = 0, [0, 0, 0]
-            self._last_event, self._event_sums = last, (sums[0], sums[1], sums[2])
-            self._verified.add(EVENTS)
+        stored = tuple(value or 0 for value in self._con.fetch_row(_EVENT_SUMS, [last]) or ())
+        with self._lock:
+            if EVENTS not in self._verified:
+                if tuple(sums) != stored:
+                    file.clear_table(EVENTS)
+                    last, sums = 0, [0, 0, 0]
+                self._last_event, self._event_sums = last, (sums[0], sums[1], sums[2])
+                self._verified.add(EVENTS)
+            self._verify_tables(file)
+
+    def _verify_tables(self, file: KeyedFile) -> None:
         is_current = file.read_meta("version") == self._numbers.committed
         for table in [table for table in _ROWS_AFTER if table not in self._verified]:
             self._pending[table].clear()
@@ -276,10 +296,10 @@ class KeyedRows:
         self._take_pending(file, table)
         self._verified.add(table)
 
-    def _open(self) -> KeyedFile:
+    def _open(self, store_id: str) -> KeyedFile:
         assert self._path is not None
         file = self._file = KeyedFile(self._path)
-        if file.read_meta("store") != (store_id := self._store_id()):
+        if file.read_meta("store") != store_id:
             for table in (EVENTS, *_ROWS_AFTER):
                 file.clear_table(table)
             for name, value in (("events", None), ("version", -1), ("store", store_id)):

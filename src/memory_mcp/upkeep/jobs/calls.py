@@ -83,9 +83,8 @@ def copy_rows_job(copy: Callable[[ShouldStop], int], busy: Callable[[], bool]) -
     """
 
     def copy_missing(should_stop: ShouldStop) -> JobReport:
-        if busy():
-            return JobReport("an import is under way")
-        count = copy(should_stop)
+        # During an import nothing is copied; what waits in memory is taken in.
+        count = copy(lambda: busy() or should_stop())
         return JobReport(f"copied {count:,} rows" if count else "nothing was missing", {"rows": count})
 
     return FunctionJob("copy_rows", "copy rows that answers read by id to where they are found fast", Every(10), copy_missing)
