@@ -208,7 +208,7 @@ def test_a_scan_that_is_cut_short_ends_with_its_time_and_gives_the_slices_it_has
     quotes, scan, budget = read(scanner, timeout_ms=1000)
     assert quotes == ["said at 3", "said at 1", "said at 0"]
     assert (scan.slices, scan.read, scan.events) == (4, 3, 30)  # type: ignore[attr-defined]
-    assert budget.hit == ["timeout_ms"]
+    assert budget.spent.hit == ["timeout_ms"]
     until(lambda: not at_work())
 
 

@@ -293,7 +293,7 @@ def test_results_are_dropped_whole_to_fit_a_token_budget(history: App) -> None:
     kept = fit_results(found, small)
     assert kept == found[: len(kept)]
     assert 0 < len(kept) < len(found)
-    assert (small.tokens <= 300, small.hit) == (True, ["max_token_budget"])
+    assert (small.spent.tokens <= 300, small.spent.hit) == (True, ["max_token_budget"])
     assert fit_results(found, Budget(StopConditions(max_token_budget=1), history.clock)) == []
 
 
@@ -326,9 +326,9 @@ def test_a_rare_term_is_found_from_the_root_among_hundreds_of_sessions(large: Ap
     assert RARE in answer.hits[0].quote.lower()
     assert answer.path[0].node_id == ROOT
     assert "Drilling into" in answer.path[0].decision
-    assert spent.nodes_visited < 200
-    assert not spent.hit
-    assert sum(step.searched for step in answer.path) == spent.nodes_visited
+    assert spent.spent.nodes_visited < 200
+    assert not spent.spent.hit
+    assert sum(step.searched for step in answer.path) == spent.spent.nodes_visited
 
 
 @requirement("plan:risk-infinite-loop")
@@ -337,8 +337,8 @@ def test_no_node_is_expanded_twice_and_every_visit_is_counted(large: App) -> Non
     answer = ask(large, "word1 word2 word3", spend=spent)
     expanded = [step.node_id for step in answer.path]
     assert len(expanded) == len(set(expanded))
-    assert spent.rpc_calls >= len(expanded)
-    assert sum(step.searched for step in answer.path) == spent.nodes_visited
+    assert spent.spent.rpc_calls >= len(expanded)
+    assert sum(step.searched for step in answer.path) == spent.spent.nodes_visited
 
 
 @requirement("plan:loop-time-hints")
@@ -426,9 +426,9 @@ def test_a_walk_may_begin_anywhere_below_the_root(history: App) -> None:
 def test_no_more_nodes_are_compared_than_allowed(large: App, allowed: int) -> None:
     spent = budget(large, max_nodes_visited=allowed)
     answer = ask(large, "word1 word2", spend=spent)
-    assert spent.nodes_visited <= allowed
-    assert "max_nodes_visited" in spent.hit
-    assert sum(step.searched for step in answer.path) == spent.nodes_visited
+    assert spent.spent.nodes_visited <= allowed
+    assert "max_nodes_visited" in spent.spent.hit
+    assert sum(step.searched for step in answer.path) == spent.spent.nodes_visited
 
 
 @requirement("policy:bound-max_rpc_calls", "contract:budget-enforcement")
@@ -436,9 +436,9 @@ def test_no_more_nodes_are_compared_than_allowed(large: App, allowed: int) -> No
 def test_no_more_calls_are_made_than_allowed(large: App, allowed: int) -> None:
     spent = budget(large, max_rpc_calls=allowed)
     answer = ask(large, "word1 word2", spend=spent, limit=100)
-    assert spent.rpc_calls <= allowed
-    assert len(answer.path) == spent.rpc_calls
-    assert (spent.hit == ["max_rpc_calls"]) == (allowed == 1), "from two on the last call reads what the walk did not reach"
+    assert spent.spent.rpc_calls <= allowed
+    assert len(answer.path) == spent.spent.rpc_calls
+    assert (spent.spent.hit == ["max_rpc_calls"]) == (allowed == 1), "from two on the last call reads what the walk did not reach"
     assert bool(answer.hits) == (allowed > 1)
 
 
@@ -447,11 +447,11 @@ def test_no_more_calls_are_made_than_allowed(large: App, allowed: int) -> None:
 def test_the_walk_goes_no_deeper_than_allowed(large: App, depth: int) -> None:
     spent = budget(large, max_depth=depth)
     answer = ask(large, f"{RARE} adapter", spend=spent)
-    assert spent.depth <= depth
+    assert spent.spent.depth <= depth
     narrowed = [step for step in answer.path if step.searched_level != TocLevel.SEGMENT]
     assert all(DEPTH[TocLevel(step.searched_level)] <= depth for step in narrowed)
     assert RARE in answer.hits[0].quote.lower(), "below the last level it may narrow to, segments are compared one by one"
-    assert ("max_depth" in spent.hit) == (depth < 3), "a month of this history is compared segment by segment"
+    assert ("max_depth" in spent.spent.hit) == (depth < 3), "a month of this history is compared segment by segment"
 
 
 @requirement("policy:bound-timeout_ms", "policy:FR-09", "contract:agentic-timeout-partial", "plan:loop-budget-exhausted")
@@ -460,7 +460,7 @@ def test_a_walk_that_runs_out_of_time_gives_what_it_has_and_names_the_bound(larg
         clock = FakeClock(tick=tick)
         spent = Budget(StopConditions(timeout_ms=2000, max_nodes_visited=10_000, max_rpc_calls=1000), clock)
         answer = ask(large, "word1 word2 word3", spend=spent, limit=50)
-        assert ("timeout_ms" in spent.hit) == (tick > 0)
+        assert ("timeout_ms" in spent.spent.hit) == (tick > 0)
         if tick == 0.0:
             assert len(answer.hits) == 50
 
@@ -511,7 +511,7 @@ def test_a_question_that_is_too_broad_gets_a_partial_answer(large: App) -> None:
     spent = budget(large, max_nodes_visited=60, max_rpc_calls=20)
     answer = ask(large, " ".join(f"word{i}" for i in range(40)), spend=spent)
     assert len(answer.hits) == 10
-    assert spent.hit
+    assert spent.spent.hit
 
 
 # not yet derived

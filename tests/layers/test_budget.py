@@ -20,7 +20,7 @@ def budget(strict: bool = False, named: tuple[str, ...] = (), **bounds: int) -> 
 def test_a_default_is_exceeded_once_by_at_most_half_and_only_while_nothing_was_found() -> None:
     soft = budget(max_nodes_visited=10, max_rpc_calls=4)
     assert soft.visit_nodes(40) == 15
-    assert (soft.spent.exceeded, soft.hit) == ("max_nodes_visited", ["max_nodes_visited"])
+    assert (soft.spent.exceeded, soft.spent.hit) == ("max_nodes_visited", ["max_nodes_visited"])
     assert [soft.count_call() for _ in range(6)] == [True] * 4 + [False] * 2, "one bound only"
     found = budget(max_nodes_visited=10)
     found.spent.satisfied = True
@@ -41,7 +41,7 @@ def test_a_layer_shows_what_an_earlier_one_visited_wherever_it_ranks_it_though_n
 
     assert ranked("abc") == ["a", "b", "c"]
     assert ranked("cdaeb") == ["c", "a", "b"]
-    assert spent.nodes_visited == 3
+    assert spent.spent.nodes_visited == 3
 
 
 @requirement("policy:bound-max_nodes_visited")
@@ -49,7 +49,7 @@ def test_a_bound_that_the_caller_names_is_never_exceeded() -> None:
     named = budget(named=("max_nodes_visited",), max_nodes_visited=3, max_rpc_calls=2)
     assert named.visit_nodes(4) == 3
     assert named.visit_nodes(1) == 0
-    assert (named.spent.exceeded, named.nodes_visited, named.hit) == ("", 3, ["max_nodes_visited"])
+    assert (named.spent.exceeded, named.spent.nodes_visited, named.spent.hit) == ("", 3, ["max_nodes_visited"])
     assert [named.count_call() for _ in range(4)] == [True, True, True, False], "the other is a default"
 
 
@@ -58,17 +58,17 @@ def test_an_attempt_leaves_the_later_ones_their_share() -> None:
     first = whole.take_share(0.5)
     assert (first.visit_nodes(100), first.visit_nodes(1)) == (50, 0)
     assert [first.count_call() for _ in range(6)] == [True] * 5 + [False]
-    assert whole.hit == ["max_nodes_visited", "max_rpc_calls"]
+    assert whole.spent.hit == ["max_nodes_visited", "max_rpc_calls"]
     second = whole.take_share(0.5)
     assert (second.visit_nodes(100), whole.take_share(1.0).visit_nodes(100), whole.visit_nodes(1)) == (25, 25, 0)
-    assert whole.nodes_visited == 100
+    assert whole.spent.nodes_visited == 100
 
 
 def test_what_a_path_of_an_attempt_uses_counts_for_the_attempt_and_the_search() -> None:
     whole = budget(strict=True, max_nodes_visited=100)
     attempt = whole.take_share(0.3)
     assert (attempt.branch_path().visit_nodes(20), attempt.branch_path(500).visit_nodes(20)) == (20, 10)
-    assert (attempt.nodes_left(), whole.nodes_left(), whole.nodes_visited) == (0, 70, 30)
+    assert (attempt.nodes_left(), whole.nodes_left(), whole.spent.nodes_visited) == (0, 70, 30)
 
 
 def test_an_attempt_ends_with_its_part_of_the_time_and_the_search_goes_on() -> None:
@@ -91,7 +91,7 @@ def test_an_attempt_may_use_everything_once_it_has_found_something_where_none_fo
     assert first.visit_nodes(100) == 40
     whole.spent.satisfied = True
     clock.advance(0.6)
-    assert (first.visit_nodes(100), first.out_of_time(), whole.nodes_visited) == (60, False, 100)
+    assert (first.visit_nodes(100), first.out_of_time(), whole.spent.nodes_visited) == (60, False, 100)
 
 
 def test_the_smallest_bounds_still_give_the_first_attempt_something() -> None:
@@ -101,8 +101,8 @@ def test_the_smallest_bounds_still_give_the_first_attempt_something() -> None:
     assert (
         whole.take_share(0.5).visit_nodes(5),
         whole.take_share(1.0).count_call(),
-        whole.nodes_visited,
-        whole.rpc_calls,
+        whole.spent.nodes_visited,
+        whole.spent.rpc_calls,
     ) == (0, False, 1, 1)
 
 
@@ -130,8 +130,8 @@ def test_no_order_of_attempts_overruns_a_named_bound(nodes: int) -> None:
             path.visit_nodes(rng.randrange(8))
             path.count_call()
             whole.spent.satisfied |= rng.random() < 0.3
-        assert whole.nodes_visited <= nodes
-        assert whole.rpc_calls <= nodes
+        assert whole.spent.nodes_visited <= nodes
+        assert whole.spent.rpc_calls <= nodes
         assert whole.spent.exceeded == ""
 
 

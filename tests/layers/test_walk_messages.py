@@ -106,7 +106,7 @@ def test_where_a_walk_may_compare_little_the_events_are_sifted(crowd: App) -> No
         words = list(dict.fromkeys(text.split()))
         spend = Budget(StopConditions(max_nodes_visited=50), crowd.clock, hard=frozenset({"max_nodes_visited"}))
         assert text in ask(crowd, " ".join(words[::-1][:8]), spend)[:3]
-        assert spend.nodes_visited <= 50
+        assert spend.spent.nodes_visited <= 50
 
 
 @requirement("policy:bound-timeout_ms")
@@ -135,7 +135,7 @@ def test_a_walk_that_leaves_the_rest_to_an_index_notes_the_bound_that_ended_it(c
     layer = AgenticLayer(crowd.storage, crowd.tree, crowd.clock, lambda: True)
     spend = Budget(StopConditions(max_nodes_visited=10), crowd.clock)
     assert not layer.search(Query("balba corgi dunmu", looked_up=True), spend).hits
-    assert (spend.cut_by, spend.hit) == (["max_nodes_visited"], [])
+    assert (spend.cut_by, spend.spent.hit) == (["max_nodes_visited"], [])
 
 
 def test_in_haste_the_likeliest_of_a_crowd_is_read_first(crowd: App) -> None:

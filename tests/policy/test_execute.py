@@ -150,7 +150,7 @@ def test_side_by_side_strong_evidence_on_one_path_cancels_the_others() -> None:
     assert outcomes(done.run) == {"bm25": "sufficient", "vector": "cancelled"}
     assert [h.score for h in done.run.hits] == [0.9]
     assert done.run.sufficient
-    assert not done.budget.hit
+    assert not done.budget.spent.hit
 
 
 def test_a_blocked_read_is_interrupted_until_its_thread_ends_and_no_longer() -> None:
@@ -305,7 +305,7 @@ def test_a_layer_that_hears_nothing_is_left_at_the_deadline_and_what_others_foun
     assert not deaf.ended.is_set()
     assert outcomes(done.run) == {"bm25": "insufficient", "vector": "timed out"}
     assert [h.score for h in done.run.hits] == [0.3]
-    assert done.budget.hit == ["timeout_ms"]
+    assert done.budget.spent.hit == ["timeout_ms"]
     heard.set()
     assert deaf.ended.wait(PATIENCE)
 
@@ -322,7 +322,7 @@ def test_what_a_layer_has_reported_is_its_answer_where_it_has_not_ended_in_time(
     done = ran(Made(LayerName.AGENTIC, reports), mode=mode, timeout_ms=100)
     assert [h.title for h in done.run.hits] == ["early"]
     assert outcomes(done.run) == {"agentic": "insufficient"}
-    assert done.budget.hit == ["timeout_ms"]
+    assert done.budget.spent.hit == ["timeout_ms"]
     heard.set()
 
 

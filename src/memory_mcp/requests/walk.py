@@ -110,10 +110,10 @@ def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
     shown_results = take_fitting(app, results, budget.bounds.max_token_budget)
     notices = list(outcome.notices)
     if left_out := len(results) - len(shown_results):
-        budget.hit.append(_TOKEN_BOUND)
+        budget.spent.hit.append(_TOKEN_BOUND)
         notices.append(f"{left_out} of {len(results)} results left out to stay within {_TOKEN_BOUND}")
-    if budget.hit:
-        notices.append(f"stopped by {', '.join(budget.hit)}; there may be more")
+    if budget.spent.hit:
+        notices.append(f"stopped by {', '.join(budget.spent.hit)}; there may be more")
     budget.spent.tokens = sum(tokens_of(r, budget.factor) for r in shown_results)
     grips = [grip for result in shown_results for grip in result.grip_ids]
     return Navigated(
@@ -121,7 +121,7 @@ def navigate(app: "App", request: Navigate, caller: Caller) -> Navigated:
         path=[copy_fields(Step, step, score=round(step.score, 3)) for step in outcome.path],
         results=shown_results,
         bounds=_report_bounds(budget),
-        bounds_hit=tuple(budget.hit),
+        bounds_hit=tuple(budget.spent.hit),
         scope=scoped.words,
         window=shapes.shape_window(outcome.window, outcome.window_words, app.calendar),
         notices=[*notices, *scoped.notices(app, bool(outcome.hits))],
@@ -138,10 +138,10 @@ def _budget_of(app: "App", request: Navigate) -> Budget:
 
 def _report_bounds(budget: Budget) -> dict[str, BoundUse]:
     used = {
-        "max_depth": budget.depth,
-        "max_nodes_visited": budget.nodes_visited,
-        "max_rpc_calls": budget.rpc_calls,
-        _TOKEN_BOUND: budget.tokens,
+        "max_depth": budget.spent.depth,
+        "max_nodes_visited": budget.spent.nodes_visited,
+        "max_rpc_calls": budget.spent.rpc_calls,
+        _TOKEN_BOUND: budget.spent.tokens,
         "timeout_ms": budget.elapsed_ms(),
     }
     return {name: BoundUse(limit=getattr(budget.bounds, name), used=used.get(name)) for name in BOUNDS}

@@ -169,31 +169,6 @@ class Budget:
         path_share = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
         return replace(self, attempt_share=path_share, parent=self)
 
-    @property
-    def nodes_visited(self) -> int:
-        """Nodes compared so far by all paths of the search."""
-        return self.spent.nodes_visited
-
-    @property
-    def rpc_calls(self) -> int:
-        """Calls made so far by all paths of the search."""
-        return self.spent.rpc_calls
-
-    @property
-    def depth(self) -> int:
-        """The deepest level reached; years are 1, 0 is none."""
-        return self.spent.depth
-
-    @property
-    def tokens(self) -> int:
-        """Estimated number of tokens in the answer so far."""
-        return self.spent.tokens
-
-    @property
-    def hit(self) -> list[str]:
-        """Names of the bounds reached: the list itself, which callers extend."""
-        return self.spent.hit
-
     def cancel(self) -> None:
         """Cancel this path and every budget made from it, for good."""
         self._cancelled.set()
@@ -253,8 +228,8 @@ class Budget:
     def record_hit(self, name: str) -> None:
         """Add the name of a bound to `hit`, once."""
         with self.spent.lock:
-            if name not in self.hit:
-                self.hit.append(name)
+            if name not in self.spent.hit:
+                self.spent.hit.append(name)
             self.note_cut(name)
 
     def note_cut(self, name: str) -> None:
@@ -292,7 +267,7 @@ class Budget:
             if self._own_left()[1] < 1:
                 self.record_hit("max_rpc_calls")
                 return False
-            if self._is_stopped_by("max_rpc_calls", self.rpc_calls, 1):
+            if self._is_stopped_by("max_rpc_calls", self.spent.rpc_calls, 1):
                 return False
             self.spent.rpc_calls += 1
             self._count_use(0, 1)
@@ -308,7 +283,7 @@ class Budget:
             if within < count:
                 self.record_hit("max_nodes_visited")
             if within > self.nodes_left():
-                self._is_stopped_by("max_nodes_visited", self.nodes_visited, int(within))
+                self._is_stopped_by("max_nodes_visited", self.spent.nodes_visited, int(within))
             allowed = min(count, self.nodes_left())
             self.spent.nodes_visited += allowed
             self._count_use(allowed, 0)
@@ -331,11 +306,11 @@ class Budget:
 
     def nodes_left(self) -> int:
         """Return how many nodes may still be compared."""
-        return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
+        return int(max(0, min(self.limit("max_nodes_visited") - self.spent.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
         """Return how many calls may still be made."""
-        return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
+        return int(max(0, min(self.limit("max_rpc_calls") - self.spent.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_separate else self.parent._own_left()
@@ -357,14 +332,14 @@ class Budget:
         with self.spent.lock:
             if self._is_stopped_by("max_depth", depth, 0):
                 return False
-            self.spent.depth = max(self.depth, depth)
+            self.spent.depth = max(self.spent.depth, depth)
             return True
 
     def spend_tokens(self, text: str) -> bool:
         """Count the tokens of a text; False, counting nothing, without room."""
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
-            if self.tokens + tokens > self.bounds.max_token_budget:
+            if self.spent.tokens + tokens > self.bounds.max_token_budget:
                 self.record_hit("max_token_budget")
                 return False
             self.spent.tokens += tokens

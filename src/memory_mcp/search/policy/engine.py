@@ -169,7 +169,9 @@ def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranki
     good = listed.hits[offset:]
     fitting = fit_hits(good[:limit], budget)
     more = len(good) > len(fitting) or (bool(fitting) and listed.goes_on)
-    why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
+    why = replace(
+        listed.why, tokens=budget.spent.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.spent.hit)))
+    )
     further = good[len(fitting) : len(fitting) + _FURTHER]
     judged, themes = listed.judgement, () if offset else listed.themes
     valued = show_values((*fitting, *further), ranking)

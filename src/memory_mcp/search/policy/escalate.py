@@ -155,8 +155,8 @@ def scan_events(
         read, error = dict(scan.read), scan.error
     if late:
         scan.stop(interrupt)
-        if "timeout_ms" not in budget.hit:
-            budget.hit.append("timeout_ms")
+        if "timeout_ms" not in budget.spent.hit:
+            budget.spent.hit.append("timeout_ms")
     if isinstance(error, StorageError):
         raise error
     if error is not None and not isinstance(error, DeadlineExceeded):

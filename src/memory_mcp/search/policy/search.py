@@ -203,7 +203,7 @@ class Search:
 
     def _is_complete(self, run: Run) -> bool:
         has_failed = any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
-        return not (self._budget.hit or has_failed or run.lacks_something)
+        return not (self._budget.spent.hit or has_failed or run.lacks_something)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
@@ -316,7 +316,7 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        return not _WALKED.isdisjoint(self._budget.hit)
+        return not _WALKED.isdisjoint(self._budget.spent.hit)
 
     def _rank_hits(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return the hits by relevance and the other signals; a list of what happened keeps its order.
@@ -378,13 +378,13 @@ class Search:
             fallback=self._fell_back(run),
             skipped=(*[s for s in plan.skipped if chain.index(LayerName(s.layer)) < last], *run.skipped),
             tried=tuple(run.tried),
-            bounds_hit=tuple(budget.hit),
+            bounds_hit=tuple(budget.spent.hit),
             exceeded=budget.spent.exceeded,
             limits={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
-            nodes_visited=budget.nodes_visited,
-            rpc_calls=budget.rpc_calls,
-            depth=budget.depth,
-            tokens=budget.tokens,
+            nodes_visited=budget.spent.nodes_visited,
+            rpc_calls=budget.spent.rpc_calls,
+            depth=budget.spent.depth,
+            tokens=budget.spent.tokens,
             elapsed_ms=budget.elapsed_ms(),
             scope=query.project if query.project is not None else "all projects",
             window=plan.window,

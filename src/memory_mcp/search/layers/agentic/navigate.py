@@ -113,10 +113,10 @@ class AgenticLayer:
     def _navigate_measured(
         self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0
     ) -> LayerAnswer:
-        visited_before = budget.nodes_visited
+        visited_before = budget.spent.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
             answer = self._navigate(query, hint, budget, start, widen, first)
-        metrics.count("agentic_nodes_visited_total", budget.nodes_visited - visited_before)
+        metrics.count("agentic_nodes_visited_total", budget.spent.nodes_visited - visited_before)
         return answer
 
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int) -> LayerAnswer:
