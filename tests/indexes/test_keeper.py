@@ -415,3 +415,19 @@ def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, t
     while keeper.maintain():
         continue
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "rhodium3"))
+
+
+def test_many_writes_of_one_session_need_no_child_process(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_mcp.indexes import keeper as keepers
+
+    keeper = kept.accelerators.get_keeper("bm25")
+    keeper.catch_up()
+    monkeypatch.setattr(keepers, "BULK", 3)
+    for n in range(5):
+        kept.write([draft(f"nobody has said rhodium{n} before", at=f"2026-01-20 09:0{n}", session="rhodium")], "test")
+        kept.derivation.run()
+    assert keeper.status().behind > 3
+    assert not keeper.needs_bulk_follow
+    kept.write(a_day_of_drafts("2026-01-21"), "test")
+    kept.derivation.run()
+    assert keeper.needs_bulk_follow
