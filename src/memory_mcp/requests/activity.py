@@ -23,8 +23,7 @@ class GetAgentActivity:
     """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
 
     days: Annotated[
-        int | None,
-        Argument("The last so many; default: a year", range=YEAR, flag=Flag("N", "the last N days (default: a year)")),
+        int | None, Argument("The last so many; default: a year", range=YEAR, flag=Flag("N", "the last N days (default: a year)"))
     ] = None
     since: arguments.Since = ""
     until: arguments.Until = ""

@@ -15,7 +15,6 @@ from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import PAGE, Argument, Flag, parse_choice
 from memory_mcp.requests.notes import Note, store_note
-from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller, visible_evidence
 
 if TYPE_CHECKING:
@@ -41,11 +40,7 @@ class Correct:
     text: Annotated[str, Argument("What holds instead, self-contained", longest=100_000)]
     reason: _Reason = ""
     kind: Annotated[
-        str,
-        Argument(
-            values=arguments.KINDS,
-            flag=Flag("KIND", "decision, procedure, constraint, definition or preference"),
-        ),
+        str, Argument(values=arguments.KINDS, flag=Flag("KIND", "decision, procedure, constraint, definition or preference"))
     ] = ""
     idempotency_key: arguments.Key = ""
     by: str = ""
@@ -154,8 +149,13 @@ def audit(app: "App", request: Audit, caller: Caller) -> Audited:
     acts = app.storage.audit.list_entries(PAGE.check(request.limit))
     return Audited(
         acts=[
-            copy_fields(
-                AuditedAct, act, when=app.calendar.format_iso(act.at_ms), what=act.action, counts=dict(act.counts) or None
+            AuditedAct(
+                when=app.calendar.format_iso(act.at_ms),
+                what=act.action,
+                author=act.author,
+                subject=act.subject,
+                reason=act.reason,
+                counts=dict(act.counts) or None,
             )
             for act in acts
         ]

@@ -60,8 +60,7 @@ class GetEvents:
         int, Argument("Characters of each text", range=TEXT, flag=Flag("N", "most characters of each text"))
     ] = TEXT.default
     detail: Annotated[
-        str,
-        arguments.detail("full: origin, length, quoted spans", "full: also origin, length and quoted spans (JSON)"),
+        str, arguments.detail("full: origin, length, quoted spans", "full: also origin, length and quoted spans (JSON)")
     ] = Detail.LEAN
 
 

@@ -26,7 +26,7 @@ class Explanation:
     #: Where it is not what the call names, and more may be found elsewhere.
     scope: str = ""
     #: The time that was read from the question.
-    shape_window: Window | None = None
+    window: Window | None = None
     bounds_hit: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     why_not: WhyNot | None = None
@@ -57,7 +57,7 @@ class FullExplanation:
     arbitration: str = ""
     scan: explain.Scanned | None = None
     bounds: Mapping[str, Mapping[str, int]] | None = None
-    shape_window: Window | None = None
+    window: Window | None = None
     notices: tuple[str, ...] = ()
     path: tuple[Mapping[str, Any], ...] = ()
     why_not: WhyNot | None = None
@@ -71,7 +71,7 @@ def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -
     value = shape_window(why.window, why.window_words, calendar) if why.window_words else None
     return Explanation(
         scope=scope,
-        shape_window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
+        window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
         bounds_hit=why.bounds_hit,
         notices=why.notices,
     )

@@ -46,11 +46,7 @@ class ClassifyQuery:
     query: arguments.Query
     timeout_ms: Annotated[
         int | None,
-        Argument(
-            "Hard limit; makes it time_boxed",
-            range=TIMEOUT,
-            flag=Flag("N", "a hard limit; makes it time_boxed"),
-        ),
+        Argument("Hard limit; makes it time_boxed", range=TIMEOUT, flag=Flag("N", "a hard limit; makes it time_boxed")),
     ] = None
     as_of: arguments.AsOf = ""
     tz: arguments.Zone = ""

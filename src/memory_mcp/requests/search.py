@@ -50,10 +50,7 @@ class SearchRequest:
     query: Annotated[str, Argument("Question or keywords; a time it names (last week) comes first", longest=MAX_QUERY)]
     keywords: Annotated[
         tuple[str, ...],
-        replace(
-            arguments.KEYWORDS,
-            description="Up to 8 words the answer likely contains (identifiers, file names, synonyms)",
-        ),
+        replace(arguments.KEYWORDS, description="Up to 8 words the answer likely contains (identifiers, file names, synonyms)"),
     ] = ()
     intent: arguments.Intent = ""
     mode: arguments.Mode = ""

@@ -35,8 +35,7 @@ class GetStatus:
     """
 
     detail: Annotated[
-        str,
-        arguments.detail("full: what each layer can and cannot do", "full: also what each layer can and cannot do (JSON)"),
+        str, arguments.detail("full: what each layer can and cannot do", "full: also what each layer can and cannot do (JSON)")
     ] = Detail.LEAN
 
 

@@ -46,8 +46,7 @@ class _Jump:
         Argument("Only nodes or only grips", values=("toc_node", "grip"), flag=Flag("TYPE", "toc_node or grip", name="--type")),
     ] = ""
     level: Annotated[
-        str,
-        Argument(values=arguments.LEVELS, flag=Flag("LEVEL", "only nodes of it: year, month, week, day or segment")),
+        str, Argument(values=arguments.LEVELS, flag=Flag("LEVEL", "only nodes of it: year, month, week, day or segment"))
     ] = ""
     limit: Annotated[int, arguments.most("results", RESULTS)] = RESULTS.default
     since: arguments.Since = ""

@@ -12,7 +12,6 @@ from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
-from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, shape_bullet
 from memory_mcp.tree.summarize.sentences import shorten
@@ -195,7 +194,9 @@ def info_of(app: "App", topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 def related_of(relation: Related) -> RelatedTopic:
     """Return a related topic as shown, its strength rounded."""
-    return copy_fields(RelatedTopic, relation, strength=round(relation.strength, 2))
+    return RelatedTopic(
+        topic_id=relation.topic_id, label=relation.label, kind=relation.kind, strength=round(relation.strength, 2)
+    )
 
 
 def list_renewal_notices(app: "App") -> list[str]:

@@ -32,9 +32,7 @@ class Navigate:
     node_id: Annotated[
         str,
         Argument(
-            "Where to start; empty: root",
-            longest=300,
-            flag=Flag("ID", "where to start (default: the root)", name="--node"),
+            "Where to start; empty: root", longest=300, flag=Flag("ID", "where to start (default: the root)", name="--node")
         ),
     ] = ""
     limit: Annotated[int, arguments.most("segments", EVIDENCE)] = EVIDENCE.default

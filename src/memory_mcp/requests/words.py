@@ -32,9 +32,7 @@ class SearchChildren:
     parent_id: Annotated[
         str,
         Argument(
-            "Node to look below; empty: root",
-            longest=300,
-            flag=Flag("ID", "search the children of this node", name="--parent"),
+            "Node to look below; empty: root", longest=300, flag=Flag("ID", "search the children of this node", name="--parent")
         ),
     ] = ""
     child_level: Annotated[
