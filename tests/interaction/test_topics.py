@@ -16,8 +16,10 @@ from memory_mcp.model.topic import TopicRecord
 from tests import topics
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, tokens
+from tests.interaction.test_errors import SNAPSHOT as REFUSALS
 from tests.interaction.test_resources import read
 from tests.requirements import requirement
+from tests.snapshots import assert_same
 
 #: Arguments of every tool that answers with topics, or with what is said of one.
 ASKED: list[tuple[str, dict[str, Any]]] = [
@@ -204,14 +206,13 @@ def test_the_id_of_a_topic_that_was_merged_leads_to_the_one_it_is_in(app: App) -
 def test_topics_that_are_off_or_too_few_say_so_and_what_to_do(tmp_path: Path) -> None:
     off = topics.opened(tmp_path / "off", 9, TopicsSettings(enabled=False))
     few = topics.opened(tmp_path / "few", 9)
-    for tool, arguments in ASKED:
-        named = {name: "topic:0123456789ab" if value == "shared" else value for name, value in arguments.items()}
-        text = Door(off, "auto").error(tool, **named)
-        assert text.startswith("UNAVAILABLE: Topic graph not enabled. Enable with topics.enabled = true; use ")
-        text = Door(few, "auto").error(tool, **named)
-        assert text.startswith(
-            "UNAVAILABLE: Topic graph not enabled yet. Topics are looked for from 50 segments on; there are 3;"
-        )
+    for part, app in (("topics switched off", off), ("too few segments for topics", few)):
+        refusals = {}
+        for tool, arguments in ASKED:
+            named = {name: "topic:0123456789ab" if value == "shared" else value for name, value in arguments.items()}
+            refusals[tool] = Door(app, "auto").error(tool, **named)
+        assert {text.partition(":")[0] for text in refusals.values()} == {"UNAVAILABLE"}
+        assert_same(REFUSALS, part, refusals)
     status = Door(off, "auto").ok("get_topic_graph_status")
     assert (status["enabled"], status["healthy"], status["topic_count"]) == (False, False, 0)
     assert status["message"] == "disabled (topics.enabled = false)"
