@@ -69,7 +69,11 @@ class Stages:
             (chosen if is_chosen else others).append(item)
         if others:
             config.hook.pytest_deselected(items=others)
-        items[:] = sorted(chosen, key=lambda item: STAGES.index(item.stash[_STAGE]))
+        # Within a file the order is kept, as its tests may share what the first of them makes.
+        turns: dict[Path, int] = {}
+        for item in chosen:
+            turns[item.path] = min(turns.get(item.path, len(STAGES)), STAGES.index(item.stash[_STAGE]))
+        items[:] = sorted(chosen, key=lambda item: turns[item.path])
 
     # what they start and cost
 

@@ -742,10 +742,10 @@ def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkey
             told.append(hello.budget_mb)
             super().__init__(module, hello)
 
+    shutil.copytree(full("", TeleportSettings()), tmp_path / "data")
     monkeypatch.setattr(build, "Child", Told)
     # As if it were more than is built in this process.
     monkeypatch.setattr(build, "_FEW", 0)
-    shutil.copytree(full("", TeleportSettings()), tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "indexes")
     with closing(over(tmp_path / "data", "", TeleportSettings(bm25=IndexSettings(memory_budget_mb=8)))) as app:
         app.accelerators.catch_up()
