@@ -134,13 +134,13 @@ def _watch(command: "subprocess.Popen[str]", daemon: int, found: Figures) -> Non
 
 def _search(place: Place, command: "subprocess.Popen[str]", found: Figures) -> None:
     """Ask again and again, through a connection of its own, as commands do."""
-    line = link.reach(link.Wanted(str(place.directory)), "rpc")
+    line = link.reach_daemon(link.Wanted(str(place.directory)), "rpc")
     number = 0
     while command.poll() is None:
         argv = ["teleport", "hybrid", _QUESTIONS[number % len(_QUESTIONS)], "--json", "--all"]
         began = time.perf_counter()
         try:
-            link.converse(line, "cli/run", {"argv": argv, "encoding": "utf-8"}, lambda _: None)
+            link.call_on_line(line, "cli/run", {"argv": argv, "encoding": "utf-8"}, lambda _: None)
             found.searches.append((time.perf_counter() - began) * 1000)
         except link.Refused:
             pass

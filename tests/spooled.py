@@ -8,5 +8,5 @@ from memory_mcp.service.client import spoolfile
 def left(spool: Path | str, payload: bytes, client: str = "claude-code") -> str:
     """The name of the file it makes."""
     name = spoolfile.name_of(client, payload)
-    spoolfile.write(str(spool), name, spoolfile.header(name, {}), payload)
+    spoolfile.write_payload(str(spool), name, spoolfile.make_header(name, {}), payload)
     return name

@@ -137,4 +137,4 @@ def spool_payloads(store: Path, payloads: Sequence[Payload]) -> None:
     """Write payloads into a store's spool, as a client's hook does at their time."""
     for number, payload in enumerate(payloads):
         name = f"{int(payload.at.timestamp()) * 1_000_000_000:020d}-{number:016x}-{payload.client}"
-        spoolfile.write(paths.spool_dir(str(store)), name, spoolfile.header(name, {}), payload.text.encode())
+        spoolfile.write_payload(paths.spool_dir(str(store)), name, spoolfile.make_header(name, {}), payload.text.encode())

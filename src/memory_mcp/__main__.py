@@ -1,6 +1,6 @@
 """The program's entry point: what starts often loads next to nothing, everything else is the command line.
 
-A client's pump, a hook, and a question to the running daemon start often.
+A client's pump, a hook, and a question to the running daemon start_daemon often.
 """
 
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from memory_mcp.service.client import link
 
-#: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
+#: Commands that the daemon runs on its open store, so that they work while clients are connected and start_daemon at once.
 FORWARDED = frozenset(
     {
         *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval"),
@@ -113,7 +113,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
 def _daemon(argv: "Sequence[str]") -> int:
     """Run the daemon without loading the command line.
 
-    Its first answer waits for its start. What is not understood here goes to the command line. A daemon that ran ends the
+    Its first answer waits for its start_daemon. What is not understood here goes to the command line. A daemon that ran ends the
     process by itself.
     """
     line = _Asked(argv[1:])
@@ -121,14 +121,14 @@ def _daemon(argv: "Sequence[str]") -> int:
         from memory_mcp.cli.main import main as command_line
 
         return command_line(argv)
-    from memory_mcp.service.daemon.start import start
+    from memory_mcp.service.daemon.start import start_daemon
 
     def execute(*arguments):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
         from memory_mcp.cli.remote import execute
 
         return execute(*arguments)
 
-    return start(line.named["--data-dir"], line.named["--config"], line.named["--profile"], execute)
+    return start_daemon(line.named["--data-dir"], line.named["--config"], line.named["--profile"], execute)
 
 
 def _choose_daemon(line: _Asked) -> "link.Wanted | None":
@@ -142,7 +142,7 @@ def _choose_daemon(line: _Asked) -> "link.Wanted | None":
 
     config = line.named["--config"]
     # What is wrong with them the command line explains.
-    if not link.usable() or paths.misnamed(config) or not paths.setting("server", "daemon", True, file=config):
+    if not link.can_run_daemon() or paths.misnamed(config) or not paths.setting("server", "daemon", True, file=config):
         return None
     if line.named["--profile"] not in ("", "default", "full"):
         return None

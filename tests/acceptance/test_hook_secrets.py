@@ -102,7 +102,7 @@ def patient(directory: Path, given: bytes) -> set[str]:
 def again(directory: Path, name: str, given: bytes = SECRET, **more: str) -> None:
     """What a daemon does with a request that waited."""
     told = {"name": name, "payload": base64.b64encode(given).decode("ascii"), "told": {"cwd": str(ROOT), **more}}
-    assert link.call(str(directory), handing.METHOD, told, LIMIT) == {handing.KEPT: True}
+    assert link.call_method(str(directory), handing.METHOD, told, LIMIT) == {handing.KEPT: True}
 
 
 def raw(directory: Path) -> bytes:
@@ -243,7 +243,7 @@ def test_a_name_or_request_that_is_none_is_refused(served: Path) -> None:
     right = f"{1:020d}-{'0' * 16}-json"
     for request in (*({"name": name, "payload": "eA=="} for name in names), *({"name": right, **more} for more in broken)):
         with pytest.raises(link.Refused, match="no payload of a hook"):
-            link.call(str(served), handing.METHOD, request, LIMIT)
+            link.call_method(str(served), handing.METHOD, request, LIMIT)
     assert not (served.parent / "x").exists()
 
 

@@ -63,7 +63,7 @@ def test_answers_of_the_client_and_odd_lines_of_the_daemon_pass_unchanged() -> N
 def test_a_legacy_handshake_is_said_again_and_its_second_answer_is_swallowed() -> None:
     relay = greeted()
     relay.count_death()
-    said, told = relay.again()
+    said, told = relay.take_replay()
     assert (said, told) == ([INITIALIZE, INITIALIZED], [])
     assert relay.from_daemon(answer(0, protocolVersion="2025-11-25")) == b""
     assert relay.from_daemon(answer(9)) == answer(9)
@@ -73,7 +73,7 @@ def test_a_handshake_that_was_never_answered_is_answered_by_the_next_daemon() ->
     relay = Relay("pump")
     relay.from_client(INITIALIZE)
     relay.count_death()
-    said, _ = relay.again()
+    said, _ = relay.take_replay()
     assert said == [INITIALIZE]
     assert relay.from_daemon(answer(0)) == answer(0)
 
@@ -88,7 +88,7 @@ def test_a_handshake_that_was_refused_is_not_said_again() -> None:
     call = request(2, "tools/list", _meta={})
     relay.from_client(call)
     relay.count_death()
-    assert relay.again() == ([call], [])
+    assert relay.take_replay() == ([call], [])
 
 
 def test_in_the_modern_era_there_is_nothing_to_say_again_but_what_is_in_flight() -> None:
@@ -98,7 +98,7 @@ def test_in_the_modern_era_there_is_nothing_to_say_again_but_what_is_in_flight()
     relay.from_client(open_)
     relay.from_daemon(answer(1))
     relay.count_death()
-    assert relay.again() == ([open_], [])
+    assert relay.take_replay() == ([open_], [])
 
 
 def test_calls_in_flight_are_sent_again_in_order_and_under_the_same_key() -> None:
@@ -106,7 +106,7 @@ def test_calls_in_flight_are_sent_again_in_order_and_under_the_same_key() -> Non
     sent = [relay.from_client(request(n, "tools/call", name="remember", arguments={"text": str(n)})) for n in (4, 5, 6)]
     relay.from_daemon(answer(5))
     relay.count_death()
-    said, _ = relay.again()
+    said, _ = relay.take_replay()
     assert said == [INITIALIZE, INITIALIZED, sent[0], sent[2]]
 
 
@@ -116,7 +116,7 @@ def test_a_cancelled_call_is_not_sent_again(number: Any) -> None:
     relay.from_client(request(number, "tools/call", name="browse_toc", arguments={}))
     relay.from_client(line(method="notifications/cancelled", params={"requestId": number}))
     relay.count_death()
-    assert relay.again()[0] == [INITIALIZE, INITIALIZED]
+    assert relay.take_replay()[0] == [INITIALIZE, INITIALIZED]
     assert not relay.waiting
 
 
@@ -130,7 +130,7 @@ def test_subscriptions_and_the_log_level_are_set_again_and_their_answers_swallow
     for number in (3, 4):
         relay.from_daemon(answer(number))
     relay.count_death()
-    again = messages(relay.again()[0])[2:]
+    again = messages(relay.take_replay()[0])[2:]
     assert [(m["method"], m["params"]) for m in again] == [
         ("resources/subscribe", {"uri": "memory://b"}),
         ("logging/setLevel", {"level": "error"}),
@@ -144,7 +144,7 @@ def test_an_open_listen_stream_is_a_call_in_flight() -> None:
     relay.from_client(listen)
     relay.from_daemon(line(method="notifications/subscriptions/acknowledged", params={}))
     relay.count_death()
-    assert relay.again()[0] == [listen]
+    assert relay.take_replay()[0] == [listen]
 
 
 def test_a_call_at_which_daemon_after_daemon_died_is_given_up_in_words_and_the_others_go_on() -> None:
@@ -152,10 +152,10 @@ def test_a_call_at_which_daemon_after_daemon_died_is_given_up_in_words_and_the_o
     relay.from_client(request(4, "tools/call", name="browse_toc", arguments={}))
     for _ in range(7):
         relay.count_death()
-        assert relay.again()[1] == []
+        assert relay.take_replay()[1] == []
     other = relay.from_client(request(5, "tools/list"))
     relay.count_death()
-    said, told = relay.again()
+    said, told = relay.take_replay()
     assert said == [INITIALIZE, INITIALIZED, other]
     [error] = messages(told)
     assert error["id"] == 4

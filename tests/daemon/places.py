@@ -36,7 +36,7 @@ def free_port() -> int:
 
 def look(place: Place) -> dict[str, Any]:
     """What the daemon says of itself; OSError when none runs."""
-    return link.call(str(place.directory), "daemon/status", {}, PATIENCE)
+    return link.call_method(str(place.directory), "daemon/status", {}, PATIENCE)
 
 
 def node_of(place: Place, grip: str) -> str:

@@ -139,7 +139,7 @@ def test_a_signal_ends_it_with_open_connections_and_keeps_everything(place: Plac
 
 
 def ended_by(number: signal.Signals, place: Place, pid: int) -> None:
-    open_ = [link.reach(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]
+    open_ = [link.reach_daemon(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]
     open_[0].send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
     line = json.dumps({"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept across the end."})
     place.ok("ingest", "-", stdin=line + "\n")
@@ -206,7 +206,7 @@ def test_a_daemon_of_an_older_version_makes_way_and_one_whose_directory_is_taken
 
 def _pid_unchecked(place: Place) -> int:
     try:
-        line = link.greet(connect(str(place.directory)), "rpc", link.Wanted(str(place.directory)))
+        line = link.exchange_hellos(connect(str(place.directory)), "rpc", link.Wanted(str(place.directory)))
     except (OSError, ValueError):
         return 0
     line.close()
@@ -250,7 +250,7 @@ def test_it_ends_when_nobody_needs_it_and_not_before_and_gives_back_room(tmp_pat
             con.execute("DROP TABLE gone")
         assert file.stat().st_size > 16_000_000
         pid = start(place)
-        line = link.reach(link.Wanted(str(place.directory)), "mcp", start=False)
+        line = link.reach_daemon(link.Wanted(str(place.directory)), "mcp", start=False)
         place.ok("query", "root")
         time.sleep(2.5)
         assert not gone(pid)

@@ -92,7 +92,7 @@ def test_where_no_socket_can_be_made_the_door_is_tcp(tmp_path: Path, monkeypatch
     with listener:
         assert secret
         assert listener.family == socket.AF_INET
-    door.forget(str(tmp_path))
+    door.remove_address(str(tmp_path))
     with pytest.raises(FileNotFoundError):
         door.connect(str(tmp_path))
     assert list(tmp_path.iterdir()) == []

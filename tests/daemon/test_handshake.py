@@ -57,7 +57,7 @@ class HeldStart:
     """No daemon can start while the block runs, since another process seems to be starting one."""
 
     def __init__(self, place: Place) -> None:
-        self._starting = link.starting(str(place.directory), time.monotonic() + PATIENCE)
+        self._starting = link.hold_start_lock(str(place.directory), time.monotonic() + PATIENCE)
 
     def __enter__(self) -> None:
         self._starting.__enter__()
@@ -176,9 +176,9 @@ def test_an_answer_counts_only_for_the_same_code_and_the_same_packages(used: Pla
     package.mkdir()
     (package / "one.py").write_text("a = 1\n")
     monkeypatch.setattr(handshake, "_PACKAGE", str(package))
-    first = handshake.fingerprint({})
+    first = handshake.compute_fingerprint({})
     (package / "one.py").write_text("a = 12\n")
-    assert handshake.fingerprint({}) != first != known
+    assert handshake.compute_fingerprint({}) != first != known
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "%s", "files": {}, "results": 3}'])
@@ -225,4 +225,4 @@ def current(place: Place) -> str:
             patch.delenv(key)
         for key, text in place.settings.items():
             patch.setenv(key, text)
-        return handshake.fingerprint(link.Wanted(str(place.directory)).settings)
+        return handshake.compute_fingerprint(link.Wanted(str(place.directory)).settings)

@@ -20,7 +20,7 @@ def written(spool: Path) -> bytes:
 
 
 def test_a_payload_over_http_is_written_without_its_secrets(tmp_path: Path) -> None:
-    Intake(str(tmp_path / "spool")).take("json", b'{"text": "the token is ' + TOKEN.encode() + b'"}')
+    Intake(str(tmp_path / "spool")).take_payload("json", b'{"text": "the token is ' + TOKEN.encode() + b'"}')
     head, _, rest = written(tmp_path / "spool").partition(b"\n")
     assert json.loads(rest) == {"text": "the token is [REDACTED:github]"}
     assert "raw" not in json.loads(head)
@@ -28,7 +28,7 @@ def test_a_payload_over_http_is_written_without_its_secrets(tmp_path: Path) -> N
 
 def test_a_payload_over_http_is_kept_where_the_rules_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PayloadCleaner, "clean_payload", lambda *_: 1 / 0)
-    Intake(str(tmp_path / "spool")).take("json", b"{}")
+    Intake(str(tmp_path / "spool")).take_payload("json", b"{}")
     head, _, rest = written(tmp_path / "spool").partition(b"\n")
     assert (json.loads(head)["raw"], rest) == (True, b"{}")
 

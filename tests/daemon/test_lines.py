@@ -214,7 +214,7 @@ def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(
     count, pad = 300, "x" * 10_000
     other = Raw(served)
     sent: list[int] = []
-    line = link.greet(connect(str(served.directory)), "mcp", link.Wanted(str(served.directory)))
+    line = link.exchange_hellos(connect(str(served.directory)), "mcp", link.Wanted(str(served.directory)))
     line.sock.sendall(HELLO + b"\n")
 
     def ask() -> None:

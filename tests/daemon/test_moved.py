@@ -87,13 +87,13 @@ def test_an_empty_memory_where_clients_were_connected_says_so(tmp_path: Path, ho
         place.ok("ingest", "-", stdin=json.dumps(event) + "\n")
         pid = look(place)["pid"]
         wanted = link.Wanted(str(place.directory))
-        link.reach(wanted, "mcp", start=False).close()
+        link.reach_daemon(wanted, "mcp", start=False).close()
         wanted.note_identity()
         GONE[how](place.directory)
         until(lambda: not Path(f"/proc/{pid}").exists())
         place.ok("ingest", "-", stdin=json.dumps({**event, "text": "harbor"}) + "\n")
         assert "missing" not in place.ok("query", "events", "--all", "--json")
-        link.reach(wanted, "mcp", start=False).close()
+        link.reach_daemon(wanted, "mcp", start=False).close()
         answer = place.ok("query", "events", "--all", "--json")
         assert "harbor" in answer
         assert "is missing" in answer

@@ -91,11 +91,11 @@ def test_a_foreign_listener_left_in_a_directory_that_was_closed_gets_nothing_and
     with Place(tmp_path / "place", more=DAEMON) as place:
         spy = spied(place.directory)
         place.directory.chmod(0o700)
-        assert not handing.hand(str(place.directory), "name", b"zebra", {})
+        assert not handing.hand_payload(str(place.directory), "name", b"zebra", {})
         with pytest.raises(ConnectionRefusedError):
             door.connect(str(place.directory))
         with pytest.raises(OSError, match="not this user's"):
-            link.call(str(place.directory), "daemon/status", {}, 5)
+            link.call_method(str(place.directory), "daemon/status", {}, 5)
         assert place.run("hook", "claude-code", stdin=PROMPT).returncode == 0
         place.ok("ingest", "-", stdin='{"session_id":"s","timestamp":1790000000000,"role":"user","text":"walnut"}\n')
         assert "walnut" in place.ok("query", "events", "--all")

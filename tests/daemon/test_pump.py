@@ -269,7 +269,7 @@ def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
         with connect(str(place.directory)) as sock:
             sock.sendall(said)
     for kind in ("mcp", "rpc"):
-        line = link.greet(connect(str(place.directory)), kind, wanted)
+        line = link.exchange_hellos(connect(str(place.directory)), kind, wanted)
         line.sock.sendall(b'{"id":1,"method":"nothing"}\n{"half')
         line.sock.shutdown(socket.SHUT_RDWR)
         line.close()

@@ -255,10 +255,10 @@ def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Itera
             if answer is not None:
                 yield answer.result()
             if packed is not None:
-                child.submit(packed).add_done_callback(partial(_free, room, child))
+                child.submit(packed).add_done_callback(partial(_free_place, room, child))
 
 
-def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
+def _free_place(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
     room.put((child, answer))
 
 

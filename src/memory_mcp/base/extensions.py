@@ -67,7 +67,7 @@ def find(group: str, name: str) -> Any | None:
         missing = error.name or ""
         if point.module == missing or point.module.startswith(f"{missing}."):
             return None
-        raise lacking(error) from None
+        raise make_missing_error(error) from None
 
 
 def load_all(group: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def load_all(group: str) -> dict[str, Any]:
     return {name: value for name, value in added.items() if value is not None}
 
 
-def lacking(error: ModuleNotFoundError) -> ConfigError:
+def make_missing_error(error: ModuleNotFoundError) -> ConfigError:
     """Return the error for a missing library of an extra."""
     return ConfigError(f"{error.name} is not installed", f"Install {_DISTRIBUTION}[team].")
 

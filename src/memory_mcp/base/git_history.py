@@ -33,9 +33,9 @@ def root_commit(git_dir: Path, common: Path) -> str:
 
     """
     try:
-        commit, objects = _head(git_dir, common), _Objects(common / "objects")
+        commit, objects = _read_head(git_dir, common), _Objects(common / "objects")
         for _ in range(_COMMITS):
-            content = objects.commit(commit) if commit else None
+            content = objects.read_commit(commit) if commit else None
             if content is None:
                 return ""
             # Lines behind the first empty one are the message.
@@ -48,16 +48,16 @@ def root_commit(git_dir: Path, common: Path) -> str:
     return ""
 
 
-def _head(git_dir: Path, common: Path) -> str:
-    head = _text(git_dir / "HEAD")
+def _read_head(git_dir: Path, common: Path) -> str:
+    head = _read_text(git_dir / "HEAD")
     if not head.startswith("ref:"):
         return head if _ID.fullmatch(head) else ""
     name = head[4:].strip()
     if ".." in name or not name.startswith("refs/"):
         return ""
-    if _ID.fullmatch(loose := _text(common / name)):
+    if _ID.fullmatch(loose := _read_text(common / name)):
         return loose
-    for line in _bytes(common / "packed-refs", _INDEX).decode("utf-8", "replace").splitlines():
+    for line in _read_bytes(common / "packed-refs", _INDEX).decode("utf-8", "replace").splitlines():
         commit, _, reference = line.partition(" ")
         if reference == name and _ID.fullmatch(commit):
             return commit
@@ -71,14 +71,14 @@ class _Objects:
         self._folder = folder
         self._packs: list[tuple[Path, bytes]] | None = None
 
-    def commit(self, name: str) -> bytes | None:
+    def read_commit(self, name: str) -> bytes | None:
         """Return the content of a commit."""
-        packed = _bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
+        packed = _read_bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
         if packed:
             head, _, content = foreign_files.unpack(packed, _COMMIT_BYTES).partition(b"\0")
             return content if head.startswith(b"commit ") else None
-        for path, index in self._indexes():
-            if (offset := _offset(index, bytes.fromhex(name))) is not None:
+        for path, index in self._list_indexes():
+            if (offset := _find_offset(index, bytes.fromhex(name))) is not None:
                 return self._read_packed(path, offset, _CHAIN)
         return None
 
@@ -86,25 +86,25 @@ class _Objects:
         with foreign_files.open_file(path) as stream:
             stream.seek(offset)
             content = stream.read(_COMMIT_BYTES)
-        kind, start = content[0] >> 4 & 7, _varint(content, 0)[1]
+        kind, start = content[0] >> 4 & 7, _read_varint(content, 0)[1]
         if kind == _COMMIT:
-            return _unpack(content[start:])
+            return _unpack_object(content[start:])
         if not chain or kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
             return None
         if kind == _REFERENCE_DELTA:
-            base, start = self.commit(content[start : start + 20].hex()), start + 20
+            base, start = self.read_commit(content[start : start + 20].hex()), start + 20
         else:
             back = content[start] & 0x7F
             while content[start] & 0x80:
                 start += 1
                 back = (back + 1) << 7 | content[start] & 0x7F
             base, start = self._read_packed(path, offset - back, chain - 1), start + 1
-        return None if base is None else _apply_delta(base, _unpack(content[start:]))
+        return None if base is None else _apply_delta(base, _unpack_object(content[start:]))
 
-    def _indexes(self) -> list[tuple[Path, bytes]]:
+    def _list_indexes(self) -> list[tuple[Path, bytes]]:
         if self._packs is None:
             paths = sorted((self._folder / "pack").glob("*.idx"))[:_PACKS]
-            read = ((path.with_suffix(".pack"), _bytes(path, _INDEX)) for path in paths)
+            read = ((path.with_suffix(".pack"), _read_bytes(path, _INDEX)) for path in paths)
             self._packs = [(path, index) for path, index in read if index.startswith(_MAGIC)]
         return self._packs
 
@@ -123,7 +123,7 @@ class _Names:
         return self._index[start : start + self._size]
 
 
-def _offset(index: bytes, name: bytes) -> int | None:
+def _find_offset(index: bytes, name: bytes) -> int | None:
     """Return where a pack holds an object, None where not."""
     (count,) = struct.unpack_from(">I", index, 8 + 1020)
     names = _Names(index, len(name), count)
@@ -137,11 +137,11 @@ def _offset(index: bytes, name: bytes) -> int | None:
     return int(offset)
 
 
-def _unpack(packed: bytes) -> bytes:
+def _unpack_object(packed: bytes) -> bytes:
     return foreign_files.unpack(packed, _COMMIT_BYTES)
 
 
-def _varint(content: bytes, start: int) -> tuple[int, int]:
+def _read_varint(content: bytes, start: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = content[start]
@@ -152,7 +152,7 @@ def _varint(content: bytes, start: int) -> tuple[int, int]:
 
 def _apply_delta(base: bytes, delta: bytes) -> bytes:
     """Return a text made from another one and a delta."""
-    position = _varint(delta, _varint(delta, 0)[1])[1]
+    position = _read_varint(delta, _read_varint(delta, 0)[1])[1]
     pieces = bytearray()
     while position < len(delta) and len(pieces) <= _COMMIT_BYTES:
         order, position = delta[position], position + 1
@@ -172,11 +172,11 @@ def _apply_delta(base: bytes, delta: bytes) -> bytes:
     return bytes(pieces)
 
 
-def _text(path: Path) -> str:
-    return _bytes(path, _REFERENCE).decode("utf-8", "replace").strip()
+def _read_text(path: Path) -> str:
+    return _read_bytes(path, _REFERENCE).decode("utf-8", "replace").strip()
 
 
-def _bytes(path: Path, most: int) -> bytes:
+def _read_bytes(path: Path, most: int) -> bytes:
     """Return the beginning of a file."""
     try:
         with foreign_files.open_file(path) as stream:

@@ -61,9 +61,9 @@ class Splitter:
         *ended, tail = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         complete = []
         for part in ended:
-            self._take(part)
+            self._append_part(part)
             complete.append(self.end())
-        self._take(tail)
+        self._append_part(tail)
         return complete
 
     def end(self) -> bytes | Cut:
@@ -75,7 +75,7 @@ class Splitter:
         self._line, self._cut = bytearray(), None
         return line
 
-    def _take(self, part: bytes) -> None:
+    def _append_part(self, part: bytes) -> None:
         """Append bytes to the line.
 
         Of one that becomes too long only `_KEPT` bytes of both ends are kept.
@@ -98,7 +98,7 @@ class Read:
     answer: bytes = b""
 
 
-def read(line: bytes | Cut) -> Read:
+def read_line(line: bytes | Cut) -> Read:
     """Read a client's line: a message, or an error's answer.
 
     Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol, each with the id
@@ -126,16 +126,16 @@ def read(line: bytes | Cut) -> Read:
     if "\\ud" in text or "\\uD" in text:
         plain = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         mended, count = _LONE.subn("\ufffd", plain)
-        if count and _LONE.search(str(_id(message))):
+        if count and _LONE.search(str(_read_id(message))):
             # Mended, it would be another id than the client waits for.
             return Read(answer=refuse_message(message, "the id has half a character in it"))
         if count:
             line, message = mended.encode(), json.loads(mended)
-    why = _wrong(message)
+    why = _find_fault(message)
     return Read(answer=refuse_message(message, why)) if why else Read(line + b"\n", message)
 
 
-def _wrong(message: object) -> str:
+def _find_fault(message: object) -> str:
     """Return why a JSON value is no message of the protocol."""
     if isinstance(message, list):
         return "batches are not supported; send one message per line"
@@ -143,7 +143,7 @@ def _wrong(message: object) -> str:
         return "a message is a JSON object"
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0"'
-    if "id" in message and _id(message) is None:
+    if "id" in message and _read_id(message) is None:
         return "id must be a text or a number"
     if "method" not in message:
         return _wrong_answer(message)
@@ -163,7 +163,7 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
     return "" if is_error else "error must be an object with a code and a message"
 
 
-def _id(message: object) -> str | float | None:
+def _read_id(message: object) -> str | float | None:
     """Return the id of a message."""
     value = message.get("id") if isinstance(message, dict) else None
     # Infinity, as 1e999 is read, is no JSON.
@@ -182,11 +182,11 @@ def _depth(message: object) -> int:
 def too_long(number: str | float | None) -> bytes:
     """Return the error line for a message that is too long."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
-    return _error(number, INVALID_REQUEST, why)
+    return _make_error(number, INVALID_REQUEST, why)
 
 
 def _refuse_line(line: bytes, code: int, why: str) -> Read:
-    return Read(answer=_error(_find_id(line[:_KEPT], line[-_KEPT:]), code, why))
+    return Read(answer=_make_error(_find_id(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def refuse_message(message: object, why: str) -> bytes:
@@ -196,19 +196,19 @@ def refuse_message(message: object, why: str) -> bytes:
     """
     # What answers one of ours has our id, which may be that of a call of the client's, too.
     answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-    return _error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}")
+    return _make_error(None if answers else _read_id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}")
 
 
 def _find_id(head: bytes, tail: bytes) -> str | float | None:
     """Return the id of a message that cannot be read."""
     match = _FIRST.match(head) or _LAST.search(tail)
     try:
-        return _id({"id": json.loads(match[1].decode())}) if match else None
+        return _read_id({"id": json.loads(match[1].decode())}) if match else None
     except ValueError:
         return None
 
 
-def _error(number: str | float | None, code: int, why: str) -> bytes:
+def _make_error(number: str | float | None, code: int, why: str) -> bytes:
     """Return the line of an error that no retry helps."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}

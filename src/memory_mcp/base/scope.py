@@ -64,7 +64,7 @@ def _resolve_name(name: str, cwd: str, home: str) -> str:
     if name.startswith("~"):
         name = home + name[1:]
     if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
-        return project_of(_join(cwd, name))
+        return project_of(_join_paths(cwd, name))
     return "" if "${" in name or name.startswith(".") else name
 
 
@@ -81,7 +81,7 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return normalise_remote(remote)
     path = os.path.normpath(cwd)
     try:
-        return _identify(path) if os.path.isdir(path) else _identify_gone(path, remote, branch)
+        return _identify_project(path) if os.path.isdir(path) else _identify_gone(path, remote, branch)
     except (OSError, ValueError):
         return path
 
@@ -151,19 +151,19 @@ def _identify_gone(path: str, remote: str, branch: str) -> str:
     if root and not os.path.isdir(root):
         return project_of(root, "", branch)
     if root and _find_git(root):
-        return _identify(root)
+        return _identify_project(root)
     last_dir, above = path, os.path.dirname(path)
     while not os.path.isdir(last_dir) and last_dir != above:
         last_dir, above = above, os.path.dirname(above)
     tree = _find_git(last_dir)
     if tree and not worktrees.is_home(tree[0]):
-        return _identify(last_dir)
+        return _identify_project(last_dir)
     nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, last_dir)}
     owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
     owner = owner or next(filter(is_repository, worktrees.iter_candidates(path, branch)), "") or _sibling_owner(path, last_dir)
     pool = worktrees.parse_pooled(path)
     at_home = nearby.get(_home(), ((), {}))[0]
-    return _identify(owner) if owner else _find_namesake(pool.names, at_home) or pool.folder or path
+    return _identify_project(owner) if owner else _find_namesake(pool.names, at_home) or pool.folder or path
 
 
 def _search_roots(path: str, last_dir: str) -> list[str]:
@@ -225,7 +225,7 @@ def _find_namesake(names: Sequence[str], repositories: Sequence[str]) -> str:
     "" for none, and for several. A folder has the name of the repository's own or of its remote, or is called after the commit
     with which it begins.
     """
-    folders = {folder: _identify(folder) for folder in repositories} if names else {}
+    folders = {folder: _identify_project(folder) for folder in repositories} if names else {}
     projects = {
         project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}
     }
@@ -256,7 +256,7 @@ def _main_tree(folder: str) -> str:
     """Return the main working tree of a worktree, else ""."""
     dot_git = os.path.join(folder, ".git")
     target = _read_text(dot_git).strip() if os.path.isfile(dot_git) else ""
-    common = _common_directory(_join(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
+    common = _common_directory(_join_paths(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
     return (os.path.dirname(common) if os.path.basename(common) == ".git" else common) if os.path.isdir(common) else ""
 
 
@@ -281,7 +281,7 @@ def normalise_remote(url: str, base: str = "") -> str:
         repository = _drop_suffix((match[2] or "").strip("/"))
         host = match[1].strip("[]").lower()
         return f"{host}/{repository}" if repository else host
-    return _drop_suffix(_join(base, url)) if url else ""
+    return _drop_suffix(_join_paths(base, url)) if url else ""
 
 
 def _drop_suffix(path: str) -> str:
@@ -289,7 +289,7 @@ def _drop_suffix(path: str) -> str:
     return path.removesuffix(".git").rstrip("/")
 
 
-def _identify(path: str) -> str:
+def _identify_project(path: str) -> str:
     """Return the identity of a directory that is there.
 
     That is host/owner/name of its repository's remote (origin first, else the first one), without a
@@ -300,13 +300,13 @@ def _identify(path: str) -> str:
         return path
     tree, git_dir = tree_and_git
     common = _common_directory(git_dir)
-    entries = list(_entries(_read_text(os.path.join(common, "config"))))
+    entries = list(_iter_entries(_read_text(os.path.join(common, "config"))))
     # The main working tree, which all worktrees share; a bare repository is its own.
     owner = common if common != git_dir or tree == git_dir else tree
     if os.path.basename(common) == ".git":
         owner = os.path.dirname(common)
     if declared := next((value for section, name, value in entries if (section, name) == ("core", "worktree")), ""):
-        owner = _join(common, declared)
+        owner = _join_paths(common, declared)
     # The address of origin, else of the first remote there is.
     remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
     remote = next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
@@ -315,7 +315,7 @@ def _identify(path: str) -> str:
 
 def _common_directory(git_dir: str) -> str:
     target = _read_text(os.path.join(git_dir, "commondir")).strip()
-    return _join(git_dir, target) if target else git_dir
+    return _join_paths(git_dir, target) if target else git_dir
 
 
 def _find_git(path: str) -> tuple[str, str] | None:
@@ -328,7 +328,7 @@ def _find_git(path: str) -> tuple[str, str] | None:
         if os.path.isfile(dot_git):
             target = _read_text(dot_git).strip()
             if target.startswith("gitdir:"):
-                return folder, _join(folder, target[7:].strip())
+                return folder, _join_paths(folder, target[7:].strip())
         if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(os.path.join(folder, "objects")):
             return folder, folder
         if folder == above:
@@ -336,11 +336,11 @@ def _find_git(path: str) -> tuple[str, str] | None:
         folder, above = above, os.path.dirname(above)
 
 
-def _join(base: str, name: str) -> str:
+def _join_paths(base: str, name: str) -> str:
     return os.path.normpath(os.path.join(base, name))
 
 
-def _entries(config: str) -> Iterator[tuple[str, str, str]]:
+def _iter_entries(config: str) -> Iterator[tuple[str, str, str]]:
     section = ""
     for line in map(str.strip, config.splitlines()):
         entry = line

@@ -271,8 +271,8 @@ class There:
             began = time.monotonic()
             try:
                 if self._line is None:
-                    self._line = link.reach(self._wanted, "rpc")
-                return link.converse(self._line, method, params, hear)
+                    self._line = link.reach_daemon(self._wanted, "rpc")
+                return link.call_on_line(self._line, method, params, hear)
             except link.Refused as error:
                 raise translate_refusal(error) from None
             except OSError as error:

@@ -32,7 +32,7 @@ def reach(target: link.Wanted) -> link.Line:
     Raises LayerUnavailable when none can be reached.
     """
     try:
-        return link.reach(target, "rpc")
+        return link.reach_daemon(target, "rpc")
     except link.Unreachable as error:
         raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
 

@@ -23,7 +23,7 @@ def mend_ids(message: dict[str, Any] | None) -> bool:
     Returns whether there were any.
 
     Args:
-        message: A message that `lines.read` passed, changed in place; None changes nothing.
+        message: A message that `lines.read_line` passed, changed in place; None changes nothing.
 
     """
     if message is None:

@@ -46,7 +46,7 @@ def parse_line(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     The error line is bytes; None for an empty line. A line that was cut for its length is answered with an error too.
     """
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
-    checked = lines.read(line)
+    checked = lines.read_line(line)
     if not checked.line:
         return checked.answer or None
     text = json.dumps(checked.message).encode() if mend_ids(checked.message) else checked.line

@@ -40,7 +40,7 @@ def serve(args: argparse.Namespace, settings: "Settings") -> int | None:
     try:
         from memory_mcp_team.server import run
     except ModuleNotFoundError as error:
-        raise extensions.lacking(error) from None
+        raise extensions.make_missing_error(error) from None
 
     host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
     served_settings = replace(settings, server=replace(settings.server, http_host=host, http_port=port))

@@ -111,7 +111,7 @@ def _open_administration(args: argparse.Namespace) -> Iterator[tuple["Administra
         from memory_mcp_team.postgres import migrations
         from memory_mcp_team.postgres.database import Database
     except ModuleNotFoundError as error:
-        raise extensions.lacking(error) from None
+        raise extensions.make_missing_error(error) from None
     database = Database(settings.storage.url, 2)
     try:
         migrations.migrate_schema(database)

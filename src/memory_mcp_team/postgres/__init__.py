@@ -9,7 +9,7 @@ def _open_storage(opening: OpenOptions) -> Storage:
     try:
         from memory_mcp_team.postgres.store import open_storage
     except ModuleNotFoundError as error:
-        raise extensions.lacking(error) from None
+        raise extensions.make_missing_error(error) from None
     return open_storage(opening)
 
 

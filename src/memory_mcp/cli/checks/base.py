@@ -94,9 +94,9 @@ def connect_daemon(look: Look) -> "link.Line | None":
     """Return a connection to the daemon; None where none runs."""
     from memory_mcp.service.client import link
 
-    if not link.usable():
+    if not link.can_run_daemon():
         return None
     try:
-        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
+        return link.reach_daemon(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
     except (OSError, ValueError):
         return None

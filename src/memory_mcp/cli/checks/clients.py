@@ -83,7 +83,7 @@ def client_statuses(look: Look) -> list[ClientStatus]:
 def _list_sources(look: Look) -> list[str]:
     if (line := connect_daemon(look)) is not None:
         try:
-            return list(link.converse(line, "memory/sources", {})["sources"])
+            return list(link.call_on_line(line, "memory/sources", {})["sources"])
         except (link.Refused, OSError, ValueError, KeyError):
             return []
         finally:

@@ -68,7 +68,7 @@ def _check_by_daemon(line: link.Line, secrets: bool) -> Iterator[Check]:
     params: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
     try:
         line.sock.settimeout(None if secrets else _PATIENCE)
-        link.converse(line, "cli/run", params, lambda message: output_parts.append(message.get("out", "")))
+        link.call_on_line(line, "cli/run", params, lambda message: output_parts.append(message.get("out", "")))
         check_values = json.loads("".join(output_parts))["checks"]
     except link.Refused as error:
         # The daemon runs, and cannot open the store.

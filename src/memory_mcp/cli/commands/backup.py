@@ -216,10 +216,10 @@ def run_restore(args: argparse.Namespace) -> int:
         shutil.rmtree(directory / FRESH, ignore_errors=True)
         raise
     now_ms = time.time_ns() // 1_000_000
-    if link.usable():
+    if link.can_run_daemon():
         which = wanted(args)
         # No other daemon is started between the end of this one and the new store.
-        with link.starting(which.directory, time.monotonic() + _STARTING):
+        with link.hold_start_lock(which.directory, time.monotonic() + _STARTING):
             daemon.stop(which)
             former_memory = put_in_place(directory, fresh, now_ms)
     else:

@@ -210,7 +210,7 @@ def open_bulk_memory(args: argparse.Namespace) -> "Iterator[Memory]":
     from memory_mcp.service.client import link
 
     settings = settings_of(args)
-    if settings.server.daemon and link.usable():
+    if settings.server.daemon and link.can_run_daemon():
         with bulk.there(settings, wanted(args)) as memory:
             yield memory
         return
@@ -222,7 +222,7 @@ def run_in_daemon(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
     """Run `argv` in the daemon; return its status, None without one."""
     from memory_mcp.service.client import forward, link
 
-    if SESSION.get() is not None or not settings_of(args).server.daemon or not link.usable():
+    if SESSION.get() is not None or not settings_of(args).server.daemon or not link.can_run_daemon():
         return None
     return forward.run(wanted(args), [*argv, "--json"] if as_json(args) else [*argv])
 

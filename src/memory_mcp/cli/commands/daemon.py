@@ -64,7 +64,7 @@ def run_status(args: argparse.Namespace) -> int:
     # All settings together take as long to load as the rest of this takes; a daemon that answers was started with good ones.
     directory = paths.data_dir(getattr(args, "data_dir", None) or "", file=getattr(args, "config", None) or "")
     try:
-        data = link.call(directory, "daemon/status", {}, _ANSWER)
+        data = link.call_method(directory, "daemon/status", {}, _ANSWER)
     except (FileNotFoundError, ConnectionError):  # none runs, or it has just ended
         data = {"running": False, "data_dir": wanted(args).directory, "missing": paths.loss_told(directory)}
     return print_result(args, data, _lines(data))
@@ -79,10 +79,10 @@ def run_here(args: argparse.Namespace) -> int:
 def stop(which: link.Wanted) -> int:
     """Stop a daemon; return its process id, 0 if none ran.
 
-    Raises LayerUnavailable where it has not ended within eight seconds, and what `link.call` raises where it does not answer.
+    Raises LayerUnavailable if it has not ended within eight seconds, and what `link.call_method` raises if it does not answer.
     """
     try:
-        pid = int(link.call(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
+        pid = int(link.call_method(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
     except (FileNotFoundError, ConnectionRefusedError):
         return 0
     end = time.monotonic() + _END_PATIENCE
@@ -94,7 +94,7 @@ def stop(which: link.Wanted) -> int:
 
 
 def _needs_sockets() -> None:
-    if not link.usable():
+    if not link.can_run_daemon():
         raise LayerUnavailable("this platform has no Unix sockets", "Use: memory-mcp serve --in-process")
 
 
@@ -178,7 +178,7 @@ def run_serve(args: argparse.Namespace) -> int:
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
     settings = settings_of(args)
     # A daemon that runs already has the store open.
-    if link.usable() and not args.held:
+    if link.can_run_daemon() and not args.held:
         from memory_mcp.service.client import pump
 
         if (status := pump.run(wanted(args), start=False)) is not None:
@@ -208,7 +208,7 @@ def _keep_http_open(args: argparse.Namespace, target: link.Wanted) -> int:
 
     Raises LayerUnavailable where no daemon can run here or none could be started.
     """
-    if not link.usable():
+    if not link.can_run_daemon():
         raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")
     from memory_mcp.cli.failures import reach
 
@@ -216,7 +216,7 @@ def _keep_http_open(args: argparse.Namespace, target: link.Wanted) -> int:
     while True:
         line = reach(target)
         try:
-            answer = link.converse(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
+            answer = link.call_on_line(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
             if answer["url"] != printed_url:
                 printed_url = answer["url"]
                 lines = [

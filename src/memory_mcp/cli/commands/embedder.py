@@ -160,7 +160,7 @@ def _restart(args: argparse.Namespace) -> bool:
     from memory_mcp.cli.failures import reach
     from memory_mcp.service.client import link
 
-    if not link.usable() or not settings_of(args).server.daemon:
+    if not link.can_run_daemon() or not settings_of(args).server.daemon:
         return False
     which = wanted(args)
     if not stop(which):

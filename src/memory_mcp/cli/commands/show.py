@@ -172,17 +172,17 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
             "the pages are served by the background process, which server.daemon = false switches off",
             "Set server.daemon = true.",
         )
-    if not link.usable():
+    if not link.can_run_daemon():
         raise LayerUnavailable(
             "the pages are served by the background process, which this platform cannot reach", "Set server.socket."
         )
     try:
-        line = link.reach(wanted(args), "rpc")
+        line = link.reach_daemon(wanted(args), "rpc")
     except link.Unreachable as error:
         text = f"the background process could not be started: {error}"
         raise LayerUnavailable(text, "memory-mcp doctor looks into it.") from None
     try:
-        return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
+        return str(link.call_on_line(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
     except link.Refused as error:
         raise translate_refusal(error) from None
     finally:

@@ -39,7 +39,7 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
     door file. Raises FileExistsError where something that is no socket is in the way, another OSError where there is no way to
     listen.
     """
-    forget(directory)
+    remove_address(directory)
     if unix and hasattr(socket, "AF_UNIX"):
         try:
             return _listen_unix(paths.socket_path(directory)), ""
@@ -47,7 +47,7 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
             raise
         except OSError:
             # Some file systems (network, shared with a virtual machine) keep no sockets.
-            forget(directory)
+            remove_address(directory)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
@@ -83,7 +83,7 @@ def _start_listening(listener: socket.socket) -> socket.socket:
     return listener
 
 
-def forget(directory: str) -> None:
+def remove_address(directory: str) -> None:
     """Remove the files by which callers find the daemon.
 
     A file in the socket's place that is no socket stays. Missing files are no error; raises OSError where one cannot be removed.
@@ -133,7 +133,7 @@ def connect(directory: str) -> socket.socket:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(_PATIENCE)
-        prove(sock, secret)
+        prove_secret(sock, secret)
         sock.settimeout(None)
     except BaseException:
         sock.close()
@@ -174,7 +174,7 @@ def _read_door_file(path: str) -> tuple[int, str] | None:
 # ---- the proof: a challenge each way, answered by a keyed hash of both
 
 
-def prove(sock: socket.socket, secret: str) -> None:
+def prove_secret(sock: socket.socket, secret: str) -> None:
     """Prove the secret as the caller, once the daemon has.
 
     Raises ConnectionRefusedError when that is wrong or no line comes, another OSError (as TimeoutError) for a lost connection.
@@ -183,12 +183,12 @@ def prove(sock: socket.socket, secret: str) -> None:
     sock.sendall(_encode_line({"nonce": ours}))
     heard = _receive_line(sock)
     theirs = str(heard.get("nonce", ""))
-    if not same(str(heard.get("proof", "")), answer(secret, "daemon", ours, theirs)):
+    if not is_same_proof(str(heard.get("proof", "")), make_proof(secret, "daemon", ours, theirs)):
         raise ConnectionRefusedError("what listens there is not this user's daemon")
-    sock.sendall(_encode_line({"proof": answer(secret, "caller", ours, theirs)}))
+    sock.sendall(_encode_line({"proof": make_proof(secret, "caller", ours, theirs)}))
 
 
-def answer(secret: str, who: str, callers: str, daemons: str) -> str:
+def make_proof(secret: str, who: str, callers: str, daemons: str) -> str:
     """Return the proof that `who` knows the secret.
 
     An HMAC-SHA-256 of both nonces in hexadecimal; `who` is "daemon" or "caller". `callers` and `daemons` are the nonces that
@@ -199,14 +199,14 @@ def answer(secret: str, who: str, callers: str, daemons: str) -> str:
     return hmac.digest(secret.encode(), f"{who}:{callers}:{daemons}".encode(), "sha256").hex()
 
 
-def same(proof: str, other: str) -> bool:
+def is_same_proof(proof: str, other: str) -> bool:
     """Whether two proofs are the same text, compared in constant time."""
     import hmac
 
     return hmac.compare_digest(proof.encode(), other.encode())
 
 
-async def demand(hear: Hear, say: Say, secret: str) -> bool:
+async def demand_proof(hear: Hear, say: Say, secret: str) -> bool:
     """Prove the secret as the daemon.
 
     Returns whether the caller proves it too. `hear` returns the next line's object, {} for none; `say` sends a line. What these
@@ -214,9 +214,9 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
     """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
-    await say(_encode_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
+    await say(_encode_line({"nonce": ours, "proof": make_proof(secret, "daemon", theirs, ours)}))
     proof = str((await hear()).get("proof", ""))
-    return same(proof, answer(secret, "caller", theirs, ours))
+    return is_same_proof(proof, make_proof(secret, "caller", theirs, ours))
 
 
 def _encode_line(message: dict[str, str]) -> bytes:

@@ -70,11 +70,11 @@ def _run_once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed:
     `hear` gets its output, notes go to stderr. Raises link.Refused for settings that cannot be used or an error of the daemon,
     link.Unreachable or another OSError.
     """
-    line = link.reach(daemon, "rpc")
+    line = link.reach_daemon(daemon, "rpc")
     if unusable := line.about.get("unusable"):
         line.close()
         raise link.Refused("INVALID_ARGUMENT", unusable, _ASKED_WRONGLY)
-    for note in link.notes(line.about):
+    for note in link.describe_daemon(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")
     try:
         params = {
@@ -82,11 +82,11 @@ def _run_once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed:
             "out_tty": sys.stdout.isatty(),
             "err_tty": sys.stderr.isatty(),
             "confirmed": is_confirmed,
-            "columns": _columns(),
+            "columns": _terminal_columns(),
             "encoding": sys.stdout.encoding or "utf-8",
             "plain": bool(os.environ.get("NO_COLOR")),
         }
-        answer = link.converse(line, "cli/run", params, hear)
+        answer = link.call_on_line(line, "cli/run", params, hear)
         sys.stdout.flush()
         return int(answer["status"])
     finally:
@@ -109,7 +109,7 @@ def question_of(argv: Sequence[str]) -> str:
     return next((question for command, question in QUESTIONS.items() if words[: len(command)] == command), "")
 
 
-def _columns() -> int:
+def _terminal_columns() -> int:
     for stream in (sys.stdout, sys.stderr):
         try:
             return os.get_terminal_size(stream.fileno()).columns

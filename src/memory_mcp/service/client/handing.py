@@ -29,7 +29,7 @@ PATIENCE = 0.5
 _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
-def hand(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
+def hand_payload(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
     """Hand a payload to the running daemon.
 
     Returns whether that has written it under this name, without secrets, into the spool. `fields`: "project_dir", "cwd", "pids".
@@ -118,7 +118,7 @@ def _over_tcp(directory: str, name: str, payload: bytes, fields: "Mapping[str, s
     try:
         stop_after(PATIENCE)
         try:
-            return link.call(directory, METHOD, params, deadline=PATIENCE).get(KEPT) is True
+            return link.call_method(directory, METHOD, params, deadline=PATIENCE).get(KEPT) is True
         finally:
             stop_after(0)
     except (OSError, ValueError, link.Refused):

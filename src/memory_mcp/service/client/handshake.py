@@ -33,7 +33,7 @@ _LONGEST = 1 << 20
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def fingerprint(settings: Mapping[str, str]) -> str:
+def compute_fingerprint(settings: Mapping[str, str]) -> str:
     """Return a hash of all that the answers of a daemon depend on.
 
     That is version, Python, files of this package, settings file and `settings`, as `Wanted.settings` has them.
@@ -137,7 +137,7 @@ class SavedAnswers:
         self._results = results
         self._opening = Opening()
 
-    def answer(self, message: Mapping[str, Any]) -> bytes:
+    def answer_request(self, message: Mapping[str, Any]) -> bytes:
         """Return the answer line of a request, b"" for none."""
         method, number = message["method"], message["id"]
         name = self._opening.name_request(method, message.get("params"))

@@ -43,20 +43,20 @@ def main(argv: "Sequence[str]") -> int:
     nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer. Errors are a line on stderr.
     """
     try:
-        _run(list(argv))
+        _take_payload(list(argv))
     except BaseException as error:
         _complain(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     return 0
 
 
-def _run(argv: "list[str]") -> None:
+def _take_payload(argv: "list[str]") -> None:
     """Keep the payload, answer it, and have it filed.
 
     Filed where a session begins or ends. Raises what goes wrong. Nothing is done, but a complaint, for an unknown client, a
     terminal or an empty payload; nothing at all for a session of our own summarizer. What cannot be kept, or belongs to a paused
     project, is still answered.
     """
-    client, data_dir, config = _arguments(argv)
+    client, data_dir, config = _parse_arguments(argv)
     if client not in CLIENTS:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
         return
@@ -81,7 +81,7 @@ def _run(argv: "list[str]") -> None:
     if not _is_paused(payload, directory, config):
         failed, used = _keep_somewhere(directory, client, payload, fields)
     if client in _PROMPTS:
-        _answer(payload, used or directory, config, _PROMPTS[client])
+        _answer_prompt(payload, used or directory, config, _PROMPTS[client])
     if used and _may_name(payload, *_EDGES):
         _start_filing(used, config)
     if failed:
@@ -103,11 +103,11 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
         fields = json.loads(payload)
     except (ValueError, RecursionError):
         fields = {}
-    project = _project(fields if isinstance(fields, dict) else {}, config)
+    project = _find_project(fields if isinstance(fields, dict) else {}, config)
     return pauses.is_paused(directory, project, time.time_ns() // 1_000_000)
 
 
-def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
+def _parse_arguments(argv: "list[str]") -> "tuple[str, str, str]":
     client, options = "", {"--data-dir": "", "--config": ""}
     words = list(argv)
     while words:
@@ -135,7 +135,7 @@ def _read_stdin() -> bytes:
     return b"".join(parts)
 
 
-def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
+def keep_payload(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
     """Keep a payload without its secrets; return what to complain of.
 
     The daemon keeps it, else this process; "" for no complaint. `fields`: "project_dir", "cwd", "pids" of the sender. Of more
@@ -146,7 +146,7 @@ def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]
     from memory_mcp.service.client import handing, spoolfile
 
     name = spoolfile.name_of(client, payload)
-    if handing.hand(directory, name, payload, fields):
+    if handing.hand_payload(directory, name, payload, fields):
         return ""
     cut = len(payload) > MAX_PAYLOAD
     payload = payload[: CUT_KEPT + _BEHIND] if cut else payload
@@ -158,8 +158,8 @@ def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]
         payload, fields = payloads.clean_payload(payload), payloads.clean_fields(fields)
     except Exception as error:
         failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"
-    head = spoolfile.header(name, fields, cut, bool(failed))
-    spoolfile.write(paths.spool_dir(directory), name, head, payload[:CUT_KEPT] if cut else payload)
+    head = spoolfile.make_header(name, fields, cut, bool(failed))
+    spoolfile.write_payload(paths.spool_dir(directory), name, head, payload[:CUT_KEPT] if cut else payload)
     return failed
 
 
@@ -170,7 +170,7 @@ def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "
     reason = ""
     for candidate in (directory, *paths.spare_dirs(directory)):
         try:
-            failed = keep(candidate, client, payload, caller_facts)
+            failed = keep_payload(candidate, client, payload, caller_facts)
         except OSError as error:
             reason = reason or str(error)
         else:
@@ -178,7 +178,7 @@ def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "
     return f"not kept: {reason}", ""
 
 
-def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
+def _answer_prompt(payload: bytes, directory: str, config: str, prompt: str) -> None:
     """Print, as the client's JSON, what to tell its model.
 
     A briefing or quotations, or nothing. `prompt` is the name of the client's event of a prompt. What is missing of the memory
@@ -187,7 +187,10 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
     """
     from memory_mcp.base import paths
 
-    for event, tell, setting, default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
+    for event, tell, setting, default in (
+        ("SessionStart", _read_briefing, "briefing", True),
+        (prompt, _ask_recall, "recall", False),
+    ):
         if not _may_name(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
             continue
         import json
@@ -232,7 +235,7 @@ def _start_filing(directory: str, config: str) -> None:
         return
     from memory_mcp.service.client import door, link
 
-    if not link.usable():
+    if not link.can_run_daemon():
         return
     try:
         door.connect(directory).close()
@@ -240,12 +243,12 @@ def _start_filing(directory: str, config: str) -> None:
         link.start_aside(link.Wanted(directory, config))
 
 
-def _briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
+def _read_briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
     """Return the project's rendered briefing, "" for none.
 
     At most 80,000 bytes. "" also for a session that goes on (source resume or fork), or without a project.
     """
-    if fields.get("source") in _KNOWS or not (project := _project(fields, config)):
+    if fields.get("source") in _KNOWS or not (project := _find_project(fields, config)):
         return ""
     from memory_mcp.base import paths
 
@@ -258,7 +261,7 @@ def _briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
         return ""
 
 
-def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
+def _ask_recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
     """Return quotations of a running daemon that fit the prompt.
 
     "" when none answers in time. The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt
@@ -275,10 +278,10 @@ def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp.service.client.handing import stop_after
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
-    params = {"prompt": prompt, "project": _project(fields, config), "session_id": str(fields.get("session_id", ""))}
+    params = {"prompt": prompt, "project": _find_project(fields, config), "session_id": str(fields.get("session_id", ""))}
     try:
         stop_after(wait)
-        text = link.call(directory, "hook/recall", params, deadline=wait).get("text")
+        text = link.call_method(directory, "hook/recall", params, deadline=wait).get("text")
     except (OSError, link.Refused):
         return ""
     finally:
@@ -286,7 +289,7 @@ def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _project(fields: "dict[str, Any]", config: str) -> str:
+def _find_project(fields: "dict[str, Any]", config: str) -> str:
     from memory_mcp.base import paths
     from memory_mcp.base.scope import caller_project
 

@@ -35,7 +35,7 @@ _started: list[machine.Started] = []
 LONGEST = 256 * 1024 * 1024
 
 
-def notes(about: Mapping[str, Any]) -> Iterator[str]:
+def describe_daemon(about: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a person should know of the daemon that answers."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
@@ -112,7 +112,7 @@ class Wanted:
         return {"config": os.path.abspath(os.path.expanduser(config)) if config else "", **settings}
 
 
-def usable() -> bool:
+def can_run_daemon() -> bool:
     """Whether this platform can run a daemon."""
     return hasattr(os, "posix_spawn") or machine.WINDOWS
 
@@ -158,7 +158,7 @@ class Line:
         self.sock.close()
 
 
-def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = START_PATIENCE) -> Line:
+def exchange_hellos(sock: socket.socket, kind: str, daemon: Wanted, patience: float = START_PATIENCE) -> Line:
     """Exchange hellos on a socket, each side within `patience` seconds.
 
     Returns the connection, of `kind` "mcp" or "rpc". Raises OSError or ValueError when no hello comes back.
@@ -190,7 +190,7 @@ def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = STAR
     return line
 
 
-def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
+def reach_daemon(daemon: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
     """Connect to the daemon and exchange hellos.
 
     `kind` is "mcp", or "rpc" for the private methods. With `start` one is started where none runs, and one of an older version
@@ -201,19 +201,19 @@ def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START
     end, started = time.monotonic() + patience, 0
     while True:
         try:
-            line = greet(connect(daemon.directory), kind, daemon, end - time.monotonic())
+            line = exchange_hellos(connect(daemon.directory), kind, daemon, end - time.monotonic())
         except (OSError, ValueError):
             if not start or time.monotonic() >= end:
                 raise
             if started > _KILLS:
                 log = paths.log_file(daemon.directory)
                 raise Unreachable(f"the daemon ends as soon as it has started; see {log}") from None
-            started += _start(daemon, end)
+            started += _start_daemon(daemon, end)
             continue
         why = _why_replace(line.about) if start and time.monotonic() < end else ""
         if why:
             line.close()
-            _replace(daemon, int(line.about.get("pid", 0)), why)
+            _stop_daemon(daemon, int(line.about.get("pid", 0)), why)
             continue
         if start and (refused := line.about.get("refused")):
             line.close()
@@ -221,22 +221,22 @@ def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START
         return line
 
 
-def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
+def call_method(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
     """Call a private method on a new connection.
 
     Raises OSError where it is not answered in about `deadline` seconds, Refused for an error; `start`: a
     daemon may be started.
     """
     end = time.monotonic() + deadline
-    line = reach(Wanted(directory), "rpc", start, deadline)
+    line = reach_daemon(Wanted(directory), "rpc", start, deadline)
     try:
         line.sock.settimeout(max(end - time.monotonic(), _POLL))
-        return converse(line, method, params)
+        return call_on_line(line, method, params)
     finally:
         line.close()
 
 
-def converse(
+def call_on_line(
     line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
     """Call a private method on an open connection.
@@ -258,7 +258,7 @@ def converse(
 
 
 @contextmanager
-def starting(directory: str, end: float) -> Iterator[None]:
+def hold_start_lock(directory: str, end: float) -> Iterator[None]:
     """Hold the lock under which a daemon is started.
 
     It is waited for until `end` (monotonic clock, seconds). Makes a missing directory. Raises Unusable where it cannot be a data
@@ -288,28 +288,28 @@ def starting(directory: str, end: float) -> Iterator[None]:
         os.close(handle)
 
 
-def _start(address: Wanted, end: float) -> bool:
+def _start_daemon(address: Wanted, end: float) -> bool:
     """Start a daemon and wait until it listens.
 
     Not where one listens already; returns whether it was started. One that is killed meanwhile is started again, up to `_KILLS`
     times. Raises Unreachable when it ends at once or does not listen before `end` (monotonic clock, seconds), and what
     `starting` raises.
     """
-    with starting(address.directory, end):
-        if _listens(address.directory):
+    with hold_start_lock(address.directory, end):
+        if _is_listening(address.directory):
             return False
         log = paths.log_file(address.directory)
         log_size = os.path.getsize(log) if os.path.exists(log) else 0
         _started[:] = [process for process in _started if process.ended() is None]
-        daemon, kills = _spawn(address, log), 0
+        daemon, kills = _spawn_daemon(address, log), 0
         while time.monotonic() < end:
-            if _listens(address.directory):
+            if _is_listening(address.directory):
                 return True
             ended = daemon.ended()
             if ended is not None and (ended >= 0 or kills >= _KILLS):
                 raise Unreachable(_last_words(log, log_size))
             if ended is not None:
-                daemon, kills = _spawn(address, log), kills + 1
+                daemon, kills = _spawn_daemon(address, log), kills + 1
             time.sleep(_POLL)
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
@@ -321,10 +321,10 @@ def start_aside(daemon: Wanted) -> None:
     """
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", daemon.directory]
     words += ["--config", daemon.config] if daemon.config else []
-    machine.start([sys.executable, *words], _environ(), os.devnull)
+    machine.start([sys.executable, *words], _make_environment(), os.devnull)
 
 
-def _listens(directory: str) -> bool:
+def _is_listening(directory: str) -> bool:
     try:
         connect(directory).close()
     except OSError:
@@ -332,12 +332,12 @@ def _listens(directory: str) -> bool:
     return True
 
 
-def _spawn(daemon: Wanted, log: str) -> machine.Started:
-    _started.append(machine.start([sys.executable, *daemon.arguments], _environ(), log))
+def _spawn_daemon(daemon: Wanted, log: str) -> machine.Started:
+    _started.append(machine.start([sys.executable, *daemon.arguments], _make_environment(), log))
     return _started[-1]
 
 
-def _environ() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return the environment of a daemon."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
@@ -361,26 +361,26 @@ def _last_words(log: str, log_size: int) -> str:
 def _why_replace(about: Mapping[str, Any]) -> str:
     """Return why the daemon must be replaced, "" for no reason."""
     theirs = str(about.get("memory-mcp", ""))
-    if theirs and _numbers(__version__) > _numbers(theirs):
+    if theirs and _parse_version(__version__) > _parse_version(theirs):
         return f"version {__version__} takes over"
     return f"the settings file changed ({about['stale']})" if about.get("stale") else ""
 
 
-def _replace(daemon: Wanted, pid: int, why: str) -> None:
+def _stop_daemon(daemon: Wanted, pid: int, why: str) -> None:
     """Ask the daemon of a process id to end.
 
     Another one that answers meanwhile is left alone. It does not wait for the end; after an error, which is ignored, it waits
     `_POLL` seconds.
     """
     try:
-        line = greet(connect(daemon.directory), "rpc", daemon)
+        line = exchange_hellos(connect(daemon.directory), "rpc", daemon)
         if line.about.get("pid") == pid:
-            converse(line, "daemon/stop", {"reason": why})
+            call_on_line(line, "daemon/stop", {"reason": why})
         line.close()
     except (OSError, ValueError, Refused):
         # It is going already; whoever listens next is asked again.
         time.sleep(_POLL)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

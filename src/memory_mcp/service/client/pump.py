@@ -44,11 +44,11 @@ class _Arrival:
         self._error: Exception | None = None
         #: Can be read from once the daemon is reached, or cannot be.
         self.done, self._end = socket.socketpair()
-        threading.Thread(target=self._reach, name="reaching", daemon=True).start()
+        threading.Thread(target=self._reach_daemon, name="reaching", daemon=True).start()
 
-    def _reach(self) -> None:
+    def _reach_daemon(self) -> None:
         try:
-            self._line = link.reach(self._daemon, "mcp")
+            self._line = link.reach_daemon(self._daemon, "mcp")
         except Exception as error:
             self._error = error
         self._end.close()
@@ -99,11 +99,11 @@ class Pump:
                     break
                 if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
                     self._reconnect()
-            goes_on = self._turn()
+            goes_on = self._move_data()
         self._sink.close()
         return self._status
 
-    def _turn(self) -> bool:
+    def _move_data(self) -> bool:
         sock = self._line.sock if self._line else None
         reads: list[Any] = [self._arrival.done] if self._arrival else []
         if not self._ended and len(self._to_daemon) < _FULL:
@@ -125,11 +125,11 @@ class Pump:
             except OSError:
                 return False
         if sock is not None and sock in writable:
-            self._send()
+            self._write_daemon()
         if self._source in readable:
             self._read_client()
         if self._line is not None and self._line.sock in readable:
-            self._receive()
+            self._read_daemon()
         return True
 
     def _read_client(self) -> None:
@@ -161,7 +161,7 @@ class Pump:
             except OSError:
                 self._drop_daemon()
 
-    def _send(self) -> None:
+    def _write_daemon(self) -> None:
         assert self._line is not None
         try:
             done = self._line.sock.send(self._to_daemon[: 1 << 18])
@@ -174,7 +174,7 @@ class Pump:
         if self._ended:
             self._close_writing()
 
-    def _receive(self) -> None:
+    def _read_daemon(self) -> None:
         assert self._line is not None
         try:
             got = self._line.sock.recv(_CHUNK)
@@ -218,14 +218,14 @@ class Pump:
 
             if standin.is_needed(self._wanted, error) and not machine.WINDOWS:
                 self._stands_in = True
-                self._take_daemon(standin.begin(self._wanted))
+                self._take_daemon(standin.start_stand_in(self._wanted))
         else:
             _print_notes(line)
             self._take_daemon(line)
 
     def _reconnect(self) -> None:
         try:
-            line = link.reach(self._wanted, "mcp")
+            line = link.reach_daemon(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
             why = str(error).rstrip(".") or "no daemon could be reached"
             patient = time.monotonic() - self._began < _HANDSHAKE and not isinstance(error, link.Refused)
@@ -238,12 +238,12 @@ class Pump:
         from memory_mcp.service.client import standin
 
         now = time.monotonic()
-        owner_lives = machine.lives(standin.alone(self._wanted.directory))
+        owner_lives = machine.lives(standin.read_owner_process(self._wanted.directory))
         if owner_lives and now < self._next_look:
             return
         self._next_look = now + _LOOK
         try:
-            line = link.reach(self._wanted, "mcp")
+            line = link.reach_daemon(self._wanted, "mcp")
         except link.Unusable:
             return
         except (OSError, ValueError, link.Refused):
@@ -258,7 +258,7 @@ class Pump:
         self._take_daemon(line)
 
     def _take_daemon(self, line: link.Line) -> None:
-        messages, errors = self._relay.again()
+        messages, errors = self._relay.take_replay()
         self._line = line
         self._wanted.note_identity()
         line.sock.setblocking(False)
@@ -277,10 +277,10 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
     """
     line: link.Line | None = None
     stands_in = False
-    results = handshake.load_results(daemon.directory, handshake.fingerprint(daemon.settings)) if start else {}
+    results = handshake.load_results(daemon.directory, handshake.compute_fingerprint(daemon.settings)) if start else {}
     saved = handshake.SavedAnswers(results) if results and os.access(daemon.directory, os.W_OK) else None
     try:
-        line = None if saved else link.reach(daemon, "mcp", start)
+        line = None if saved else link.reach_daemon(daemon, "mcp", start)
     except link.Refused as error:
         sys.stderr.write(f"{error}\n")
         return error.status
@@ -295,7 +295,7 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
         reads_only = os.path.isdir(daemon.directory) and not os.access(daemon.directory, os.W_OK)
         if stands_in and (machine.WINDOWS or reads_only):
             return None
-        line = standin.begin(daemon) if stands_in else None
+        line = standin.start_stand_in(daemon) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if line is not None:
         daemon.note_identity()
@@ -306,5 +306,5 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
 
 
 def _print_notes(line: link.Line) -> None:
-    for note in link.notes(line.about):
+    for note in link.describe_daemon(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")

@@ -61,7 +61,7 @@ class Relay:
 
     def from_client(self, client_line: bytes | lines.Cut) -> bytes:
         """Return a client's line for the daemon, calls with a key."""
-        checked = lines.read(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
+        checked = lines.read_line(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
         line, message = checked.line, checked.message
         if checked.answer:
             self.answers.append(checked.answer)
@@ -86,7 +86,7 @@ class Relay:
                 self.answers.append(lines.too_long(message["id"]))
                 return b""
         name = json.dumps(message["id"])
-        answer = self.saved.answer(message) if self.saved else b""
+        answer = self.saved.answer_request(message) if self.saved else b""
         if method == "initialize":
             self._opening, self._opening_id, self._answered = line, name, bool(answer)
         if answer:
@@ -123,7 +123,7 @@ class Relay:
         for entry in self._pending.values():
             entry[1] += 1
 
-    def again(self) -> tuple[list[bytes], list[bytes]]:
+    def take_replay(self) -> tuple[list[bytes], list[bytes]]:
         """Return lines for a new daemon, and errors for the client.
 
         Lines: handshake, what lasts, open calls. Errors: for calls given up.

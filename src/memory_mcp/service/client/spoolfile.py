@@ -46,7 +46,7 @@ def client_of(name: str) -> str:
     raise ValueError(f"no name of a spool file: {name!r}")
 
 
-def header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
+def make_header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
     """Return the first line of a spool file, as JSON.
 
     It has what the payload does not say: client, time, `fields`, `cut` and `raw`. `fields`: "project_dir", "cwd", "pids", left
@@ -68,7 +68,7 @@ def quote_json(text: str) -> str:
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
-def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
+def write_payload(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
     """Write one file of the spool, on disk once this returns.
 
     Raises OSError when that fails, and then nothing of it is left. Folders are made, mode 0700, where there are none, but not in

@@ -16,7 +16,7 @@ from memory_mcp.base import foreign_files, machine
 from memory_mcp.service.client import link
 
 
-def alone(directory: str) -> int:
+def read_owner_process(directory: str) -> int:
     """Return the process id in owner.json, the store's last owner.
 
     0 where that was a daemon or cannot be read; whether the process lives is not looked at.
@@ -30,10 +30,10 @@ def alone(directory: str) -> int:
 
 def is_needed(daemon: link.Wanted, error: Exception) -> bool:
     """Return whether another process keeps the daemon from the store."""
-    return isinstance(error, link.Unusable) or ("is in use by" in str(error) and alone(daemon.directory) > 0)
+    return isinstance(error, link.Unusable) or ("is in use by" in str(error) and read_owner_process(daemon.directory) > 0)
 
 
-def begin(daemon: link.Wanted) -> link.Line:
+def start_stand_in(daemon: link.Wanted) -> link.Line:
     """Start a child (`serve --held`) that answers without the store.
 
     Returns the connection to it, without a hello. The child ends with this process. Raises OSError where it cannot be started.

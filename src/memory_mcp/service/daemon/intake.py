@@ -50,12 +50,12 @@ class Intake:
         self._loading = threading.Lock()
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
-    async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def keep_payload(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool.
 
         It is on disk when {"kept": True} is returned. Parameters are the `name` of its file, the `payload` in base 64, and
-        `fields` as in `spoolfile.header`, only project_dir, cwd and pids of it. Raises InvalidQuery for an unreadable name or
-        payload, StorageError when it cannot be written.
+        `fields` as in `spoolfile.make_header`, only project_dir, cwd and pids of it. Raises InvalidQuery for an unreadable name
+        or payload, StorageError when it cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
@@ -64,10 +64,10 @@ class Intake:
             raise InvalidQuery(f"no payload of a hook: {error}", "Both sides must be of the same version.") from None
         sent = params.get("told")
         fields = {key: str(sent[key]) for key in _TOLD if key in sent} if isinstance(sent, dict) else {}
-        await anyio.to_thread.run_sync(self._keep, name, payload, fields, limiter=self._limiter)
+        await anyio.to_thread.run_sync(self._write_payload, name, payload, fields, limiter=self._limiter)
         return {KEPT: True}
 
-    def take(self, client: str, payload: bytes) -> None:
+    def take_payload(self, client: str, payload: bytes) -> None:
         """Write a payload that came over HTTP into the spool.
 
         Raises OSError when that fails. Where its secrets cannot be taken out it is kept as it came, since its sender cannot take
@@ -79,17 +79,17 @@ class Intake:
         except Exception:
             log.exception("a payload of %s is kept as it came, with any secrets in it", client)
             clean, failed = payload, True
-        spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
+        spoolfile.write_payload(self._spool, name, spoolfile.make_header(name, {}, raw=failed), clean, _OURS)
 
-    def _keep(self, name: str, payload: bytes, fields: Mapping[str, str]) -> None:
+    def _write_payload(self, name: str, payload: bytes, fields: Mapping[str, str]) -> None:
         """Write a payload and `fields` without their secrets.
 
         Raises StorageError when that fails.
         """
         payloads = self._payloads
-        head = spoolfile.header(name, payloads.clean_fields(fields))
+        head = spoolfile.make_header(name, payloads.clean_fields(fields))
         try:
-            spoolfile.write(self._spool, name, head, payloads.clean_payload(payload), _OURS)
+            spoolfile.write_payload(self._spool, name, head, payloads.clean_payload(payload), _OURS)
         except OSError as error:
             raise StorageError(f"not kept: {error}", "The hook tries to write it itself.") from None
 

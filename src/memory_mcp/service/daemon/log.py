@@ -77,7 +77,7 @@ class _LastError(logging.Handler):
 last_error = _LastError()
 
 
-def begin(path: str, redirect: bool) -> None:
+def begin_logging(path: str, redirect: bool) -> None:
     """Log to the file `path` from level INFO on; call once.
 
     Its mode is 0600; the last error is kept. Noisy libraries (MCP, HTTP and event loop) log from WARNING on. The file is rotated

@@ -60,10 +60,10 @@ class Methods:
             "daemon/status": self.status,
             "daemon/stop": self.stop,
             "cli/run": self.run,
-            "memory/sources": self.sources,
-            "import/marks": self.marks,
-            "import/store": self.store,
-            "import/finish": self.finish,
+            "memory/sources": self.list_sources,
+            "import/marks": self.read_marks,
+            "import/store": self.store_file,
+            "import/finish": self.finish_import,
             **{f"carry/{name}": partial(self.carry, module, name) for module, names in _CARRIED.items() for name in names},
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
@@ -102,7 +102,7 @@ class Methods:
 
         return {"status": await self._host.read(work)}
 
-    async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def store_file(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store a file of cleaned events.
 
         Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's folder of
@@ -136,15 +136,15 @@ class Methods:
                 return
             await anyio.sleep(_TURN)
 
-    async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def list_sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"sources": names} of all stored events."""
         return {"sources": list(await self._host.read(lambda app: app.storage.latest_times()))}
 
-    async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def read_marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"marks": {name: position}} of importers by `prefix`."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
 
-    async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def finish_import(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until all that is stored is indexed and on disk.
 
         Return `holdings`, see `App.holdings`. The caller gets a message with each change: `events_left` (events), `indexed` and

@@ -196,7 +196,7 @@ class Mended:
             await Refusal(415, "INVALID_ARGUMENT", "the body is not declared as JSON", hint).send(send)
             return
         body = await request.body()
-        checked = lines.read(body)
+        checked = lines.read_line(body)
         if checked.answer:
             await send_whole(send, 400, checked.answer.rstrip(), b"application/json", ())
             return

@@ -63,14 +63,14 @@ _LOOK, _LOOK_NEAR = 3.0, 0.5
 _LAST_WORDS = 0.1
 
 
-def run(settings: Settings, start_settings: Mapping[str, str], fingerprint: str, execute: "Execute") -> int:
+def run_daemon(settings: Settings, start_settings: Mapping[str, str], fingerprint: str, execute: "Execute") -> int:
     """Run a data directory's daemon until its end; return 0.
 
     The end is asked for, or idleness. It locks the directory, listens, logs to a file and changes the working directory of this
     process. Where a daemon owns the directory, it is waited for `_SUCCESSION` seconds. `start_settings` are the settings of the
-    start as callers spell theirs, to compare with them, `fingerprint` what `handshake.fingerprint` gave then; `execute` runs a
-    command line on the open App. Raises StorageLocked where another process owns the directory, OSError where there is no way to
-    listen.
+    start as callers spell theirs, to compare with them; `fingerprint` is what `handshake.compute_fingerprint` gave then;
+    `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory, OSError where
+    there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if read_owner(directory).get("kind") == DAEMON else 0.0
@@ -79,7 +79,7 @@ def run(settings: Settings, start_settings: Mapping[str, str], fingerprint: str,
     # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
     os.umask(0o077)
     listener, secret = door.listen(str(directory), settings.server.socket)
-    logs.begin(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
+    logs.begin_logging(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
     os.chdir(directory)
     sys.setswitchinterval(_SWITCH)
     log.info("memory-mcp %s listens", __version__)
@@ -121,7 +121,7 @@ class _Daemon:
         from memory_mcp.service.daemon.intake import Intake
         from memory_mcp.service.daemon.methods import Methods
         from memory_mcp.service.daemon.rpc import Private
-        from memory_mcp.service.daemon.settings import InForce
+        from memory_mcp.service.daemon.settings import ActiveSettings
         from memory_mcp.service.daemon.socket import SocketDoor
 
         self._settings = settings
@@ -139,14 +139,14 @@ class _Daemon:
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
         self._intake = Intake(paths.spool_dir(self._directory))
-        self._in_force = InForce(lambda: self._service.settings, start_settings)
-        private = Private({**methods.table(), METHOD: self._intake.keep}).serve
+        self._active = ActiveSettings(lambda: self._service.settings, start_settings)
+        private = Private({**methods.table(), METHOD: self._intake.keep_payload}).serve
         project = settings.server.project
         self._door = SocketDoor(self._speak, self._clients, private, self._greet_caller, project, secret)
         self._identity = paths.identity(self._directory) if lock.is_new else []
 
     def _greet_caller(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        """Return what differs for a caller, as `InForce.answer`.
+        """Return what differs for a caller, as `ActiveSettings.compare_caller`.
 
         Note where it was connected to a memory that is gone. That is where the store was made by this process and the caller
         comes from another directory of the same path.
@@ -155,10 +155,10 @@ class _Daemon:
             self._displaced = DISPLACED.format(self._directory)
             if (app := self._service.host.opened) is not None:
                 app.displaced = self._displaced
-        return self._in_force.answer(hello)
+        return self._active.compare_caller(hello)
 
     def _prepare_app(self, app: "App") -> None:
-        app.settings_file, app.displaced = self._in_force.file, self._displaced
+        app.settings_file, app.displaced = self._active.file, self._displaced
         metrics.start()
 
     async def run(self) -> None:
@@ -177,7 +177,7 @@ class _Daemon:
             log.info("ending: %s", self._why)
             threading.Thread(target=_give_up, name="end", daemon=True).start()
             with suppress(OSError):
-                door.forget(self._directory)
+                door.remove_address(self._directory)
             await anyio.sleep(_LAST_WORDS)
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(self._service.close)
@@ -272,7 +272,7 @@ class _Daemon:
             self._doors.close_unvisited(self._settings.server.idle_exit_secs)
             # Clients take the next daemon with their next call; those of the HTTP door cannot start one.
             under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._list_work()
-            if not under_way and self._in_force.state().changed:
+            if not under_way and self._active.compare_file().changed:
                 self.stop("the settings file changed")
             if self._service.host.opened is not None and is_damage_noted(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
@@ -328,7 +328,7 @@ class _Daemon:
         Raises OSError when it cannot be kept.
         """
         self._clients.touch()
-        self._intake.take(client, payload)
+        self._intake.take_payload(client, payload)
 
     def _list_work(self) -> list[str]:
         """Return, in words, the unfinished work that keeps this running."""
@@ -369,8 +369,8 @@ class _Daemon:
             "queues": queues,
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,
-            "settings_changed": list(self._in_force.state().changed),
-            "settings_unusable": self._in_force.state().unusable,
+            "settings_changed": list(self._active.compare_file().changed),
+            "settings_unusable": self._active.compare_file().unusable,
             "http": self._doors.url,
             "http_connections": self._doors.connections,
             "missing": paths.loss_told(self._directory),

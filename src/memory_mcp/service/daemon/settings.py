@@ -27,7 +27,7 @@ class State(NamedTuple):
     unusable: str = ""
 
 
-class InForce:
+class ActiveSettings:
     """The settings in force in this daemon."""
 
     def __init__(self, settings: Callable[[], Settings], start_settings: Mapping[str, str]) -> None:
@@ -37,7 +37,7 @@ class InForce:
         self._stamp: tuple[int, ...] | None = None
         self._state = State()
 
-    def state(self) -> State:
+    def compare_file(self) -> State:
         """Return how the file differs from the settings in force."""
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
@@ -54,14 +54,14 @@ class InForce:
                 self._state = State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
         return self._state
 
-    def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
+    def compare_caller(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Return what differs for a caller; {} for nothing.
 
         Keys are `refused` (why its variables cannot be used; then nothing else), `stale` (changed settings, separated by
         commas) or `unusable` (why the file cannot be used), and `note` (a line for a person about an unusable file or
         other variables).
         """
-        changed, unusable = self.state()
+        changed, unusable = self.compare_file()
         settings = hello.get("settings")
         theirs: dict[str, Any] = settings if isinstance(settings, dict) else self._told
         # A caller that names no settings file takes the daemon's.

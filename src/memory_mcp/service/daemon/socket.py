@@ -20,7 +20,7 @@ from memory_mcp import __version__
 from memory_mcp.base import lines, machine, paths
 from memory_mcp.base.scope import caller_project
 from memory_mcp.server.caller import CALLER, Caller
-from memory_mcp.service.client.door import demand
+from memory_mcp.service.client.door import demand_proof
 from memory_mcp.service.daemon.clients import Client, Clients
 from memory_mcp.service.daemon.rpc import Conversation, Lines
 
@@ -61,9 +61,9 @@ class SocketDoor:
     async def serve(self, listener: socket.socket) -> None:
         """Accept and serve connections until cancelled."""
         async with await anyio.abc.SocketListener.from_socket(listener) as door:
-            await door.serve(self._connection)
+            await door.serve(self._accept_connection)
 
-    async def _connection(self, stream: anyio.abc.SocketStream) -> None:
+    async def _accept_connection(self, stream: anyio.abc.SocketStream) -> None:
         """Check who connects, exchange hellos, and serve the connection.
 
         The hellos within `_HELLO_PATIENCE` seconds. A caller that is refused is not answered; nothing is raised.
@@ -75,7 +75,7 @@ class SocketDoor:
                     return
                 client_lines = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
-                    if self.secret and not await demand(client_lines.read_object, stream.send, self.secret):
+                    if self.secret and not await demand_proof(client_lines.read_object, stream.send, self.secret):
                         log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
                         return
                     hello = await client_lines.hello()
@@ -83,13 +83,13 @@ class SocketDoor:
                         return
                     greeting = {"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}
                     await stream.send(json.dumps(greeting, separators=(",", ":")).encode() + b"\n")
-                await self._serve(stream, client_lines, hello)
+                await self._serve_connection(stream, client_lines, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
 
-    async def _serve(self, stream: anyio.abc.SocketStream, client_lines: "_Lines", hello: Mapping[str, Any]) -> None:
+    async def _serve_connection(self, stream: anyio.abc.SocketStream, client_lines: "_Lines", hello: Mapping[str, Any]) -> None:
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"

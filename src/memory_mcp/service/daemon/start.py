@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memory_mcp.service.daemon.rpc import Execute
 
 
-def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
+def start_daemon(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
     """Run a data directory's daemon, then end this process (os._exit).
 
     Returns an exit status only where it cannot start or fails, after one line on stderr. `data_dir`, `config`
@@ -24,11 +24,11 @@ def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
         flags = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
         start_settings = link.Wanted("", config, {"server.profile": profile} if profile else {}).settings
         # Before anything that it is about is read.
-        fingerprint = handshake.fingerprint(start_settings)
+        fingerprint = handshake.compute_fingerprint(start_settings)
         settings = load(flags=flags, file=Path(config).expanduser() if config else None)
-        from memory_mcp.service.daemon.run import run
+        from memory_mcp.service.daemon.run import run_daemon
 
-        status = run(settings, start_settings, fingerprint, execute)
+        status = run_daemon(settings, start_settings, fingerprint, execute)
         logging.shutdown()
         # Everything is closed; taking apart what the libraries have loaded would take another second.
         os._exit(status)
