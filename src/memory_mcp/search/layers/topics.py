@@ -43,7 +43,7 @@ class TopicsLayer:
     def __init__(
         self, indexes: "Accelerators", storage: Storage, tree: Tree, copies: CopyReader, clock: Clock, *, has_hybrid: bool = False
     ) -> None:
-        """Create the layer; `has_hybrid` says whether there is a tool for keywords and meaning together."""
+        """Create the layer; `has_hybrid`: there is a tool for both."""
         self._indexes = indexes
         self._storage = storage
         self._tree = tree

@@ -214,7 +214,7 @@ class Run:
         return cut or tried
 
     def _add_themes(self) -> None:
-        """Take the themes that layers found, if any; those layers count as used, before others."""
+        """Take the themes that layers found; those layers count as used."""
         tellers = tuple(name for name, answer in self.answers.items() if answer.themes)
         if tellers:
             self.themes = tuple(theme for name in tellers for theme in self.answers[name].themes)

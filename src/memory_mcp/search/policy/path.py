@@ -251,7 +251,7 @@ def _count_used(path: Path, bound: str) -> int:
 
 
 def _describe_usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
-    """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"; "" for nothing."""
+    """Return how much of a bound paths have used, in words."""
     users = [path for path in paths if _count_used(path, bound)]
     names, count = " and ".join(path.name for path in users), sum(_count_used(path, bound) for path in users)
     return f"{count} of {getattr(budget.bounds, bound)} {_UNITS[bound]} used by {names}" if users else ""

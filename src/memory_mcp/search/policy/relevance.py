@@ -177,7 +177,7 @@ class EvidenceReader:
         return set[str]().union(*(self._terms_of(hit)[0] for hit in hits))
 
     def _terms_of(self, hit: Hit) -> tuple[set[str], set[str], float]:
-        """Return the terms of a result, those of the question among them, and their share of it."""
+        """Return a result's terms, those of the question, and their share."""
         text = f"{hit.quote} {hit.speaker}"
         if text not in self._read:
             text_terms = term_set(text)
@@ -211,7 +211,7 @@ class EvidenceReader:
         )
 
     def _share_together(self, result: _JudgedResult) -> float:
-        """Return the largest share of the question, by weight, that a few words in a row of a result hold."""
+        """Return the largest share that a few words in a row hold."""
         if len(result.held_terms) < 2:
             return result.share
         text = result.hit.quote
@@ -306,7 +306,7 @@ def judge_fits(evidence: Evidence) -> list[Fit]:
 
 
 def _judge_fit(hit: HitEvidence, sure: float, known_share: float) -> Fit:
-    """Return how well a result fits that is right so likely; `known_share` is the share of the question that the scope knows."""
+    """Return how well a result fits that is right so likely."""
     if hit.literal or (sure >= EXACT and known_share > 0 and hit.together >= _ALL * known_share):
         return Fit.EXACT
     return Fit.CLOSE if sure >= CLOSE else Fit.LOOSE

@@ -363,7 +363,7 @@ class AgenticLayer:
         return self._calibrate_hits(walk, hits)
 
     def _calibrate_hits(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
-        """Calibrate hits without the question: beside it all others would be nothing."""
+        """Calibrate hits without the question, beside which others are nothing."""
         question, now_ms = walk.query.question, self._clock.now_ms()
         return calibrate_hits([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
