@@ -14,8 +14,8 @@ from memory_mcp.capture.sources import all_importers, make_capture, make_followe
 from memory_mcp.config import Settings, config_path
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.search.layers.base import Layer, LayerName, Query
+from memory_mcp.upkeep.archive.exchange import make_syncer
 from memory_mcp.upkeep.archive.keeper import BackupKeeper
-from memory_mcp.upkeep.archive.syncing import make_syncer
 
 if TYPE_CHECKING:
     from memory_mcp.capture.log import LogWrite

@@ -30,8 +30,7 @@ from memory_mcp.search.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.segments import SegmentSettings
 from memory_mcp.tree.llm.settings import SummarizerSettings
-from memory_mcp.upkeep.archive.settings import BackupSettings
-from memory_mcp.upkeep.archive.shared import SyncSettings
+from memory_mcp.upkeep.archive.settings import BackupSettings, SyncSettings
 from memory_mcp.upkeep.jobs.schedule import SchedulerSettings
 
 PREFIX = paths.PREFIX

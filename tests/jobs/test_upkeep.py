@@ -21,7 +21,7 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import WriteRequest
 from memory_mcp.tree.derive.derivation import Depth
 from memory_mcp.upkeep.jobs.base import JobReport
-from memory_mcp.upkeep.jobs.drain_spool import DrainSpool
+from memory_mcp.upkeep.jobs.calls import drain_spool_job
 from memory_mcp.upkeep.jobs.registry import JOBS
 from memory_mcp.upkeep.jobs.schedule import SchedulerSettings
 from tests.factories import a_small_history, draft
@@ -139,7 +139,7 @@ class Half:
 
 @pytest.mark.parametrize(("dead", "size", "freed"), [(16, 100, 16), (100, 700, 0), (15, 20, 0), (0, 0, 0)])
 def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int, freed: int) -> None:
-    from memory_mcp.upkeep.jobs.housekeeping import compact_if_worth_it
+    from memory_mcp.upkeep.jobs.calls import compact_if_worth_it
 
     store = Half(dead * 1_000_000, size * 1_000_000)
     asked: list[str] = []
@@ -165,7 +165,7 @@ def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
 
 def test_upkeep_ends_between_two_steps_when_it_must() -> None:
     app = memory(a_small_history(1))
-    from memory_mcp.upkeep.jobs.housekeeping import Housekeeping
+    from memory_mcp.upkeep.jobs.calls import Housekeeping
     from memory_mcp.upkeep.jobs.schedule import Daily
 
     looks = iter([False, True, True, True])
@@ -180,13 +180,13 @@ def test_upkeep_ends_between_two_steps_when_it_must() -> None:
 )
 def test_draining_goes_on_until_the_spool_is_empty_and_says_how_many_events_it_stored(parts: list[int], words: str) -> None:
     left = iter([*parts, 0])
-    assert DrainSpool(lambda: next(left)).run(0, lambda: False) == JobReport(words, {"events": sum(parts)})
+    assert drain_spool_job(lambda: next(left)).run(0, lambda: False) == JobReport(words, {"events": sum(parts)})
     assert list(left) == []
 
 
 def test_draining_ends_between_two_parts_when_it_must() -> None:
     looks = iter([False, True])
-    assert DrainSpool(lambda: 200).run(0, lambda: next(looks)).counts == {"events": 200}
+    assert drain_spool_job(lambda: 200).run(0, lambda: next(looks)).counts == {"events": 200}
 
 
 @pytest.mark.usefixtures("processes")

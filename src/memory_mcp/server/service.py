@@ -21,7 +21,7 @@ from memory_mcp.forgetting.act import resume
 from memory_mcp.server.host import Host
 from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
 from memory_mcp.tree.derive.deriver import NotifiedWorker, Patience, PendingNotices
-from memory_mcp.upkeep.jobs.housekeeping import compact_if_worth_it
+from memory_mcp.upkeep.jobs.calls import compact_if_worth_it
 
 if TYPE_CHECKING:
     from memory_mcp.storage.lock import DirectoryLock

@@ -219,7 +219,7 @@ def run_sync(args: argparse.Namespace) -> int:
 
     Raises InvalidQuery for no folder, one inside the data directory, or one that cannot be used.
     """
-    from memory_mcp.upkeep.archive.syncing import make_exchange
+    from memory_mcp.upkeep.archive.exchange import make_exchange
 
     refuse_command_word(args.folder, "sync")
     with open_memory(args, catch_up=False) as app:

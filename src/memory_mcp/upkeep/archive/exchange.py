@@ -19,9 +19,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import StorageError
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.archive import READ_ELSEWHERE, TableRows
 from memory_mcp.storage.base import Storage
@@ -30,6 +32,11 @@ from memory_mcp.upkeep.archive.blocks import MALFORMED, Archive
 from memory_mcp.upkeep.archive.frames import LONGEST_EVENT, Block, Damaged
 from memory_mcp.upkeep.archive.others import parse_drafts, select_unknown
 from memory_mcp.upkeep.archive.outgoing import MACHINE, Clean, FolderWriter, was_used_before
+from memory_mcp.upkeep.archive.settings import SyncSettings
+
+if TYPE_CHECKING:
+    from memory_mcp.capture.following import StoreDrafts
+    from memory_mcp.capture.gate import Gate
 
 log = logging.getLogger(__name__)
 _WHOLE, _TORN, _REFUSED = "whole", "torn", "refused"
@@ -197,3 +204,33 @@ def _well_formed(draft: EventDraft) -> bool:
     texts = all(isinstance(getattr(draft, name), str) for name in _TEXTS)
     source = draft.original.source if draft.original else ""
     return texts and type(draft.timestamp) is int and isinstance(draft.metadata, dict) and isinstance(source, str)
+
+
+def make_exchange(storage: Storage, data_dir: Path, folder: Path, gate: "Gate", store: "StoreDrafts") -> Exchange:
+    """Return a store's exchange with others through a folder."""
+    report = ImportReport()
+
+    def take(drafts: Sequence[EventDraft]) -> AppendResult:
+        return store([clean for draft in drafts if (clean := gate.clean_draft(draft, report)) is not None], "sync")
+
+    def clean(draft: EventDraft) -> EventDraft | None:
+        return gate.clean_draft(draft, ImportReport())
+
+    return Exchange(storage, data_dir, folder, take, clean)
+
+
+def make_syncer(
+    settings: SyncSettings, storage: Storage, data_dir: Path | None, gate: "Gate", store: "StoreDrafts"
+) -> Callable[[Callable[[], bool]], SyncReport | None]:
+    """Return a function that exchanges once through the settings' folder.
+
+    It returns None where no folder is set or the store is in memory, ends early when its argument says so, and raises what the
+    exchange raises.
+    """
+
+    def work(should_stop: Callable[[], bool]) -> SyncReport | None:
+        if not settings.directory or data_dir is None:
+            return None
+        return make_exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
+
+    return work

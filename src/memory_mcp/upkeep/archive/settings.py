@@ -1,4 +1,4 @@
-"""Settings of backups.
+"""Settings of backups, and of a folder that several machines share.
 
 Change here: how long backups stay.
 """
@@ -31,3 +31,13 @@ class BackupSettings:
     def folder(self, data_dir: Path) -> Path:
         """Return the folder of backups that have no other place: the configured one, else `backups` in the data directory."""
         return Path(self.directory).expanduser() if self.directory else data_dir / "backups"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    """Which folder several memories exchange their events through."""
+
+    directory: str = field(
+        default="",
+        metadata={"help": "Folder that several machines share: each writes its events there and takes in the others'."},
+    )

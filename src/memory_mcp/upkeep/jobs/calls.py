@@ -1,11 +1,23 @@
-"""Jobs that call one function of another room and report what it returned."""
+"""Jobs that call functions of other packages, and report what these returned."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from memory_mcp.base.errors import DeadlineExceeded
+from memory_mcp.storage.base import Storage
 from memory_mcp.upkeep.archive.exchange import SyncReport
+from memory_mcp.upkeep.archive.keeper import BackupKeeper
 from memory_mcp.upkeep.jobs.base import Job, JobReport
 from memory_mcp.upkeep.jobs.schedule import Every, Schedule
+
+#: How often it is looked whether an import has ended (seconds).
+_LOOK = 1.0
+#: A node with more rows of terms than this is folded; what derives folds much later, where it cannot wait.
+_FOLD_AT = 4
+#: The file is rewritten when this share of it holds nothing, and at least so many bytes. Checkpoints of a table that grew
+#: join its stretches and double the room it takes; later ones use that room, so it need not be given back each time.
+_DEAD_SHARE, _DEAD_BYTES = 0.15, 16_000_000
 
 #: Returns whether the run is to end early.
 ShouldStop = Callable[[], bool]
@@ -27,9 +39,28 @@ class FunctionJob:
 
 @dataclass(frozen=True, slots=True)
 class WaitingFunctionJob(FunctionJob):
-    """A job of this kind that mostly waits; see Waiting."""
+    """A job of this kind that mostly waits: see `base.WaitingJob`."""
 
     waits: bool = True
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def drain_spool_job(drain: Callable[[], int], is_watched: bool = False) -> Job:
+    """Return the job that stores what hooks left in the spool.
+
+    `drain` stores some files and returns the number of their events, 0 for none left. The report counts "events".
+    """
+
+    def drain_all(should_stop: ShouldStop) -> JobReport:
+        count = 0
+        while not should_stop() and (more := drain()):
+            count += more
+        return JobReport(f"stored {_count(count, 'event')}", {"events": count})
+
+    return FunctionJob("drain_spool", "store what hooks captured", Every(30 if is_watched else 1), drain_all)
 
 
 def roll_up_job(publish: Callable[[ShouldStop], int]) -> Job:
@@ -40,9 +71,7 @@ def roll_up_job(publish: Callable[[ShouldStop], int]) -> Job:
 
     def publish_stale(should_stop: ShouldStop) -> JobReport:
         count = publish(should_stop)
-        if not count:
-            return JobReport("nothing was stale", {"periods": 0})
-        return JobReport(f"rolled up {count:,} period{'s' if count != 1 else ''}", {"periods": count})
+        return JobReport(f"rolled up {_count(count, 'period')}" if count else "nothing was stale", {"periods": count})
 
     return FunctionJob("roll_up", "summarise days, weeks, months and years whose contents changed", Every(3600), publish_stale)
 
@@ -55,12 +84,35 @@ def follow_clients_job(store: Callable[[ShouldStop], int]) -> Job:
 
     def store_new(should_stop: ShouldStop) -> JobReport:
         count = store(should_stop)
-        return JobReport(f"stored {count:,} event{'s' if count != 1 else ''}", {"events": count})
+        return JobReport(f"stored {_count(count, 'event')}", {"events": count})
 
     # Short enough that a new session finds the previous one; a look costs a listing of files. A first look may read years,
     # and the other jobs go on meanwhile.
     about = "store what the clients that are followed wrote (memory-mcp watch)"
     return WaitingFunctionJob("follow_clients", about, Every(15), store_new)
+
+
+class CommitIndexes:
+    """Makes index changes durable, so that they need not be followed again after a crash.
+
+    `commit(everything)` returns how many indexes it committed; with False only those with enough changes.
+    """
+
+    name = "commit_indexes"
+    help = "make index changes durable"
+
+    def __init__(self, commit: Callable[[bool], int], seconds: float) -> None:
+        self._commit = commit
+        self.schedule = Every(seconds)
+
+    def run(self, now_ms: int, should_stop: ShouldStop) -> JobReport:
+        """Commit the indexes that have enough changes."""
+        return self.run_requested(now_ms, should_stop, everything=False)
+
+    def run_requested(self, now_ms: int, should_stop: ShouldStop, everything: bool = True) -> JobReport:  # noqa: ARG002
+        """Commit every index that has changed."""
+        count = 0 if should_stop() else self._commit(everything)
+        return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})
 
 
 def group_topics_job(begin: Callable[[], bool]) -> Job:
@@ -106,9 +158,7 @@ def improve_indexes_job(begin: Callable[[], bool]) -> Job:
 def prune_indexes_job(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule: Schedule) -> Job:
     """Return the job that leaves aged documents out.
 
-    `prune` returns their number by index and level.
-
-    Events and nodes stay. The report counts documents by the index's name.
+    `prune` returns their number by index and level, which the report counts by index. Events and nodes stay.
     """
 
     def prune_aged(should_stop: ShouldStop) -> JobReport:
@@ -141,3 +191,72 @@ def sync_folder_job(exchange: Callable[[ShouldStop], SyncReport | None], busy: C
     # Each run that has something to write makes a file: few enough a day to be copied one by one. A network folder may be slow.
     about = "exchange events with other machines through the folder of the setting sync.directory"
     return WaitingFunctionJob("sync_folder", about, Every(1800), exchange_events)
+
+
+def back_up_job(backups: BackupKeeper, busy: Callable[[], bool], schedule: Schedule) -> Job:
+    """Return the job that makes the daily backup and removes old ones.
+
+    It waits for an import, which would outdate a backup at once; the report counts "events".
+    """
+
+    def back_up(should_stop: ShouldStop) -> JobReport:
+        if not backups.is_enabled:
+            return JobReport("off (backup.enabled = false)")
+        while busy() and not should_stop():
+            time.sleep(_LOOK)
+        try:
+            backup = backups.make_backup("daily", should_stop=should_stop)
+        except DeadlineExceeded:
+            if not should_stop():
+                raise
+            return JobReport("stopped early, nothing is left of it")
+        more = f"{backup.added_bytes / 1e6:,.1f} MB more on disk"
+        return JobReport(f"{backup.events:,} events in {backup.path.name}, {more}", {"events": backup.events})
+
+    # A first backup may take minutes, and what hooks leave must not wait for it.
+    about = "copy what the memory holds into its folder of backups, and remove those that have had their time"
+    return WaitingFunctionJob("back_up", about, schedule, back_up)
+
+
+class Housekeeping:
+    """Daily upkeep of the store: four steps, each of which may be repeated any number of times."""
+
+    name = "housekeeping"
+    help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
+
+    def __init__(self, storage: Storage, back_up: Callable[[str], None], schedule: Schedule) -> None:
+        self._storage = storage
+        self._back_up = back_up
+        self.schedule = schedule
+
+    def run(self, now_ms: int, should_stop: ShouldStop) -> JobReport:
+        """Fold, drop, checkpoint and compact, in this order.
+
+        Between two steps the run may end early. The report counts term sets "folded", answers "dropped" and
+        "freed_bytes", of the steps that ran.
+        """
+        counts: dict[str, int] = {}
+        done: list[str] = []
+        if not should_stop():
+            counts["folded"] = self._storage.toc.fold_terms(_FOLD_AT)
+            done.append(f"folded {counts['folded']:,} term sets")
+        if not should_stop():
+            counts["dropped"] = self._storage.outbox.forget_requests(now_ms)
+            done.append(f"dropped {counts['dropped']:,} old answers")
+        if not should_stop():
+            self._storage.write_checkpoint()
+            done.append("wrote the log into the file")
+        if not should_stop():
+            counts["freed_bytes"] = compact_if_worth_it(self._storage, self._back_up)
+            return JobReport(", ".join([*done, f"freed {counts['freed_bytes'] / 1e6:,.0f} MB"]), counts)
+        return JobReport(", ".join([*done, "stopped early"]), counts)
+
+
+def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
+    """Rewrite the file if much is dead, after a backup; return bytes freed."""
+    dead, size = storage.dead_bytes(), storage.get_stats(text=False).size_bytes
+    if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
+        return 0
+    back_up("the file was rewritten")
+    size_before, size_after = storage.compact_files()
+    return size_before - size_after

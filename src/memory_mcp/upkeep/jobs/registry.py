@@ -10,11 +10,8 @@ from memory_mcp.tree.toc.tree import Tree
 from memory_mcp.upkeep.archive.exchange import SyncReport
 from memory_mcp.upkeep.archive.keeper import BackupKeeper
 from memory_mcp.upkeep.jobs import calls
-from memory_mcp.upkeep.jobs.back_up import BackUp
 from memory_mcp.upkeep.jobs.base import Job
-from memory_mcp.upkeep.jobs.commit_indexes import CommitIndexes
-from memory_mcp.upkeep.jobs.drain_spool import DrainSpool
-from memory_mcp.upkeep.jobs.housekeeping import Housekeeping
+from memory_mcp.upkeep.jobs.calls import Housekeeping
 from memory_mcp.upkeep.jobs.improve_summaries import ImproveSummaries, SummaryParts
 from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.upkeep.jobs.schedule import Daily
@@ -59,17 +56,17 @@ class JobParts:
 
 
 JOBS: dict[str, Callable[[JobParts], Job]] = {
-    "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
+    "drain_spool": lambda parts: calls.drain_spool_job(parts.drain, parts.spool_watched),
     "follow_clients": lambda parts: calls.follow_clients_job(parts.follow),
     "roll_up": lambda parts: calls.roll_up_job(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing),
-    "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
+    "commit_indexes": lambda parts: calls.CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "copy_rows": lambda parts: calls.copy_rows_job(parts.storage.copy_rows, parts.busy),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),
     "sync_folder": lambda parts: calls.sync_folder_job(parts.sync, parts.busy),
-    "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
+    "back_up": lambda parts: calls.back_up_job(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: calls.prune_indexes_job(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.back_up_before, Daily.at(parts.housekeeping_at)),
 }
