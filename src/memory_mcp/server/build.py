@@ -90,8 +90,8 @@ def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> 
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
     with few_collections():
         server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
-    anyio.run(_serve, server, service)
-    _leave()
+    anyio.run(_serve_client, server, service)
+    _end_process()
 
 
 def _refuse_opening(settings: Settings) -> NoReturn:
@@ -101,7 +101,7 @@ def _refuse_opening(settings: Settings) -> NoReturn:
     raise make_locked_error(directory)
 
 
-def _leave() -> NoReturn:
+def _end_process() -> NoReturn:
     """Flush stderr and end this process at once with status 0.
 
     Everything must be closed and committed. A thread may still wait in a read of stdin, or be loading an engine; an interpreter
@@ -111,7 +111,7 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-async def _serve(server: MemoryServer, service: Service | None) -> None:
+async def _serve_client(server: MemoryServer, service: Service | None) -> None:
     """Serve the client on stdin and stdout, then close the service."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
@@ -128,4 +128,4 @@ async def _end_on_signal(service: Service | None) -> None:
         async for _ in received:
             if service is not None:
                 service.close()
-            _leave()
+            _end_process()

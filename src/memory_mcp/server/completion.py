@@ -34,7 +34,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
         """
         del ref, context
         try:
-            values = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
+            values = await kit.host.read(lambda app: _list_values(app, kit, argument.name, argument.value))
         except Exception as error:
             raise as_protocol_error(error, "completion") from error
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
@@ -45,7 +45,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
     register()(complete)
 
 
-def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
+def _list_values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
     """Return the visible values that may follow `typed`.
 
     Periods and sessions come newest first, topics by importance. Ids, sessions and agents must begin with

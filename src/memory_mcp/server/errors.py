@@ -104,10 +104,10 @@ def bad_arguments(error: ValidationError) -> InvalidQuery:
     Its message has them in our own words, joined by "; ". The validator's texts and echoes of the input are not in it.
     """
     details = error.errors(include_url=False, include_input=False)
-    return InvalidQuery("; ".join(_say(detail) for detail in details[:_MOST]))
+    return InvalidQuery("; ".join(_format_message(detail) for detail in details[:_MOST]))
 
 
-def _say(detail: Mapping[str, Any]) -> str:
+def _format_message(detail: Mapping[str, Any]) -> str:
     """Return one error of the validator in plain words."""
     kind, bound = str(detail["type"]), detail.get("ctx", {})
     name = ".".join(str(part) for part in detail["loc"]) or "the arguments"

@@ -54,7 +54,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     answer = app.ask(Query(question, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
     missing = [f"{loss.summary_line}."] if (loss := app.storage.loss) else []
-    if not (hits := _fitting(answer, question)):
+    if not (hits := _select_hits(answer, question)):
         return fence_text("\n".join(missing)) if missing else ""
     least = hits[0].score * _BESIDE
     lines: dict[str, None] = {}
@@ -67,7 +67,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     return fence_text("\n".join(blocks)) if blocks else ""
 
 
-def _fitting(answer: "Answer", question: str) -> list[Hit]:
+def _select_hits(answer: "Answer", question: str) -> list[Hit]:
     """Return the hits of an answer that are told, best first."""
     from memory_mcp.base.text import query_terms, term_set
     from memory_mcp.model.exchange import only_asks

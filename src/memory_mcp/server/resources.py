@@ -47,7 +47,7 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
         """A node with its bullets and children; with / and next_cursor behind its id the next page; a segment in its context."""
-        return await _read_json(kit, node_id, _page, node_id)
+        return await _read_json(kit, node_id, _read_page, node_id)
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
@@ -57,7 +57,7 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     @server.resource(SESSION, name="session", title="Events of a session", mime_type=JSON)
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
-        return await _read_json(kit, session_id, _session, session_id)
+        return await _read_json(kit, session_id, _read_session, session_id)
 
     @server.resource(TOPIC, name="topic", title="Topic with its segments", mime_type=JSON)
     async def topic(topic_id: str) -> str:
@@ -65,7 +65,7 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
         return await _read_json(kit, topic_id, respond, GetTopic(topic_id))
 
 
-def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
+def _read_page(app: App, node_and_cursor: str, caller: Caller) -> Any:
     """Return a page of the tree as browse_toc does.
 
     A segment, which has no children, as get_node does. `node_and_cursor` is a node's id, perhaps with "/" and a cursor behind
@@ -76,7 +76,7 @@ def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
     return respond(app, GetNode(node_id), caller) if page.node.level == TocLevel.SEGMENT else page
 
 
-def _session(app: App, session_id: str, caller: Caller) -> Events:
+def _read_session(app: App, session_id: str, caller: Caller) -> Events:
     """Return the first `_EVENTS` events of a session.
 
     Raises NotFound where there are none.
