@@ -14,6 +14,7 @@ import pytest
 from mkdocs.commands import build
 from mkdocs.config import load_config
 
+from memory_mcp.base import extensions
 from memory_mcp.base.failpoints import FAILPOINTS
 from memory_mcp.capture.hooks.base import NO_TEXT, Envelope
 from memory_mcp.capture.hooks.claude_code import ClaudeCodeHooks
@@ -22,6 +23,9 @@ from memory_mcp.config import iter_keys
 from memory_mcp.importers.registry import IMPORTERS
 from memory_mcp.install.clients import CLIENTS
 
+pytestmark = pytest.mark.skipif(
+    extensions.find(extensions.SETTINGS, "team") is None, reason="the documents are of the whole distribution"
+)
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))

@@ -92,7 +92,7 @@ class TeamServerSettings:
     open_spaces: int = setting(512, "Spaces that are kept open at most; more are open only while they are in use.")
     memory_mb: int = setting(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
     disk_mb: int = setting(4096, "Disk that indexes below the data directory may take, in megabytes.")
-    idle_secs: int = setting(600, "A space that nobody used for so long is closed.")
+    idle_secs: int = setting(600, "A space that was not used for so long is closed.")
     drain_secs: int = setting(20, "How long calls under way may still take when the server is asked to end.")
     notice_secs: int = setting(2, "How long the server still takes calls, and says it is not ready, when it is asked to end.")
     metrics_token: str = setting("", "Bearer token of /metrics; empty: only callers on this machine may read them.")
@@ -102,10 +102,10 @@ class TeamServerSettings:
             if getattr(self, name) < least:
                 raise ConfigError(f"team.server.{name} must be at least {least}")
         if not 0 <= self.drain_secs <= 600 or not 0 <= self.notice_secs <= 600:
-            raise ConfigError("team.server.drain_secs and notice_secs must lie between 0 and 600")
+            raise ConfigError("team.server.drain_secs and notice_secs must be between 0 and 600")
 
 
-#: Classes of tenants: what limits and metrics tell them apart by.
+#: Classes of tenants: what limits and metrics separate them by.
 CLASSES = tuple(item.name for item in fields(TeamLimits))
 
 
@@ -116,10 +116,10 @@ class TeamSettings:
     auth: str = setting("", "How callers of the team server prove who they are: oauth, keys or both; empty: there is no team.")
     issuer: str = setting("", "URL of the OpenID provider whose tokens count, as it calls itself (oauth).")
     audience: str = setting("", "Public URL of this server's MCP endpoint, which tokens must be made for (oauth).")
-    tenant: str = setting("", "Tenant of every token; empty: the token's claim tells it (oauth).")
+    tenant: str = setting("", "Tenant of every token; empty: the token's claim names it (oauth).")
     tenant_claim: str = setting("", "Claim of a token that names the tenant, such as org (oauth).")
     join: str = setting(
-        "", "Who becomes a member: empty: whom an administrator added; claim: whoever has a token for the tenant (oauth)."
+        "", "Who becomes a member: empty: whom an administrator added; claim: everyone who has a token for the tenant (oauth)."
     )
     join_spaces: str = setting("", "Spaces that who joins by claim may use, each with a role, such as team:writer, docs:reader.")
     algorithms: str = setting("RS256, ES256, EdDSA", "Signature algorithms of tokens that count, separated by commas (oauth).")
@@ -142,7 +142,7 @@ class TeamSettings:
         if self.join not in _JOIN:
             raise ConfigError(f"team.join must be claim or empty, not {self.join!r}")
         if not 0 <= self.leeway_secs <= 300:
-            raise ConfigError("team.leeway_secs must lie between 0 and 300")
+            raise ConfigError("team.leeway_secs must be between 0 and 300")
         if self.keys_max_age_secs < 300:
             raise ConfigError("team.keys_max_age_secs must be at least 300")
         if bad := [name for name in self.allowed_algorithms if name == "none" or name.startswith("HS")]:
@@ -165,7 +165,7 @@ class TeamSettings:
                 hint = f"Set team.{name} to an https URL without query, such as https://memory.example/mcp."
                 raise ConfigError(f"team.{name} cannot be used: {url!r}", hint)
         if bool(self.tenant) == bool(self.tenant_claim):
-            hint = "Set team.tenant where all callers are of one tenant, team.tenant_claim where their tokens tell which."
+            hint = "Set team.tenant where all callers are of one tenant, team.tenant_claim where their tokens name it."
             raise ConfigError("team.auth with OAuth needs team.tenant or team.tenant_claim, and not both", hint)
         if not self.allowed_algorithms:
             raise ConfigError("team.algorithms names no algorithm", "Use RS256, ES256 or EdDSA.")

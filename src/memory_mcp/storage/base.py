@@ -20,7 +20,7 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import LLM, TocNode
 from memory_mcp.storage.archive import ArchiveStore
 from memory_mcp.storage.records import GripStore, Records
 from memory_mcp.storage.values import (
@@ -91,6 +91,7 @@ class EventStore(Protocol):
 
     def segment_events(self, segment: Segment) -> list[Event]:
         """Return a segment's events in order, as `events_by_segment` does."""
+        return self.events_by_segment([segment]).get(segment.key, [])
 
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return the shown events of each segment by its key, in order.
@@ -140,10 +141,7 @@ class EventStore(Protocol):
         """Return the time of a scope's shown events, or None."""
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """Return up to `limit` sessions with shown events, latest first.
-
-        Counts are within the scope.
-        """
+        """Return up to `limit` sessions with counts of a scope, latest first."""
 
     def list_speakers(self, scope: Scope) -> list[str]:
         """Return the speakers of a scope's shown events, sorted, without ""."""
@@ -159,6 +157,10 @@ class EventStore(Protocol):
 
         Each batch is a separate read: events stored meanwhile are included.
         """
+        seq = 0
+        while events := self.read_after(seq, batch):
+            yield events
+            seq = events[-1].seq
 
 
 class TocStore(Protocol):
@@ -208,6 +210,7 @@ class TocStore(Protocol):
 
     def list_refined(self) -> list[NodeId]:
         """Return the ids of the current nodes that an agent has written."""
+        return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
         """Return the author of each current node not by the summarizer."""

@@ -21,7 +21,7 @@ from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM, get_or_mak
 from memory_mcp_team.settings import CLASSES
 
 KINDS = (TEAM, PROJECT, PRIVATE)
-#: Names of spaces stand in addresses and headers.
+#: Names of spaces are in addresses and headers.
 _IS_PRIVATE = "SELECT 1 FROM space WHERE tenant = %s AND space = %s AND kind = %s"
 _SPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _MAX_NAME_CHARS = 200
@@ -249,10 +249,7 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Revoke a key; return whether it counted.
-
-        Raises NotFound for an unknown key.
-        """
+        """Revoke a key, or raise NotFound; return whether it counted."""
         with self._begin_transaction(tenant) as raw:
             key_row = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if key_row is None:

@@ -3,7 +3,7 @@
 Invariants
 1. Every lookup is bound to one tenant, so that row-level security shows nothing of another; only a tenant's name is looked up
    unbound.
-2. A caller is looked up for each call: a removed member, a revoked grant and a revoked key count no more at the next one.
+2. A caller is looked up for each call: a removed member, a revoked grant and a revoked key no longer count at the next one.
 3. A wrong secret, a key of another tenant and a key that was never made are one answer, after the same work.
 """
 

@@ -25,7 +25,6 @@ class KeyText:
     secret: str
 
     def __str__(self) -> str:
-        """Return the key as its owner keeps it."""
         return f"mmk_{self.tenant}_{self.key_id}_{self.secret}"
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ provider is down; here callers whose key is known never wait.
 
 Invariants
 1. The provider is asked at most once in `_PAUSE` seconds, whatever tokens name, and by one thread at a time.
-2. Keys are renewed in the background once they are older than `_RENEW`; one that the provider withdrew counts no more then.
+2. Keys are renewed in the background once they are older than `_RENEW`; one that the provider withdrew no longer counts then.
 3. While the provider cannot be reached, known keys count until they are older than the given age, and none after that.
 """
 
@@ -112,7 +112,6 @@ class KeyRing:
 
 
 def _choose_key(published: _PublishedKeys, key_id: str | None, algorithm: str) -> PyJWK | None:
-    """Return the one key that a token may mean, or None."""
     cache_key = (key_id, algorithm)
     if cache_key not in published.loaded_keys:
         kind = _KINDS.get(algorithm[:2])

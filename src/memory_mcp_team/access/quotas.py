@@ -2,7 +2,7 @@
 
 Invariants
 1. What is refused takes nothing: neither from the member's bucket nor from the tenant's.
-2. A tenant's buckets are told apart by its number, and forgotten once they are full again: many tenants cost no memory for good.
+2. A tenant's buckets are separated by its number, and forgotten once they are full again: many tenants cost no memory for good.
 3. Each server counts for itself, so that a call needs no round trip; what a tenant has stored in all is counted by the database.
 """
 
@@ -40,8 +40,6 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """An amount to be taken from one bucket."""
-
     key: tuple[int, int, str]
     amount: float
     #: What the bucket holds when full, and in how many seconds it fills.
@@ -93,7 +91,6 @@ class Quotas:
         )
 
     def _take_from_buckets(self, *wants: _Demand) -> None:
-        """Take from all buckets or from none."""
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
@@ -109,7 +106,7 @@ class Quotas:
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.available -= want.amount
             if len(self._buckets) > self._sweep_size:
-                # Buckets that nobody touched for as long as they take to fill are full again.
+                # Buckets that were not used for as long as they take to fill are full again.
                 self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket.at < bucket.seconds}
                 self._sweep_size = max(_MAX_BUCKETS, 2 * len(self._buckets))
 

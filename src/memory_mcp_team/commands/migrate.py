@@ -36,8 +36,8 @@ def add(parsers: Subparsers, about: str) -> None:
         "engine", choices=_ENGINES, help="postgres (a space of a tenant in a database) or duckdb (a data directory)"
     )
     parser.add_argument("--url", metavar="URL", default="", help="address of the database (setting storage.url)")
-    parser.add_argument("--tenant", metavar="T", default="", help="the tenant, made where there is none (setting storage.tenant)")
-    parser.add_argument("--space", metavar="S", default="", help="the space, made where there is none (setting storage.space)")
+    parser.add_argument("--tenant", metavar="T", default="", help="the tenant, made if there is none (setting storage.tenant)")
+    parser.add_argument("--space", metavar="S", default="", help="the space, made if there is none (setting storage.space)")
     parser.add_argument("--to", metavar="DIR", default="", help="with duckdb: the data directory to make")
 
 
@@ -86,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_target(settings: "Settings", args: argparse.Namespace) -> "Settings":
-    """Return the settings of the store to make."""
     storage = settings.storage
     if args.engine == "duckdb":
         if not args.to or args.url or args.tenant or args.space:

@@ -35,12 +35,12 @@ def add(parsers: Subparsers, about: str) -> None:
     published = leaf(inner, "add", run_add, "publish a project, with what is stored of it and what comes")
     published.add_argument("project", metavar="PROJECT", help="as `projects` shows it, its last part, or . for this directory")
     published.add_argument("--space", default="", metavar="S", help="publish it to this space (default: the server's)")
-    removed = leaf(inner, "remove", run_remove, "publish a project no more", _REMOVE_ASIDE)
+    removed = leaf(inner, "remove", run_remove, "stop publishing a project", _REMOVE_ASIDE)
     removed.add_argument("project", metavar="PROJECT", help="as `share status` shows it")
     now = leaf(inner, "now", run_now, "publish and pull at once, instead of within two minutes")
     now.add_argument("--forget", action="store_true", help="also take out events of yours that others forgot, however many")
     leaf(inner, "status", run_status, "show what left, what would leave next, and what came")
-    leaf(inner, "off", run_off, "forget the server and its key: nothing is published or pulled any more")
+    leaf(inner, "off", run_off, "forget the server and its key: nothing is published or pulled any longer")
 
 
 def run_to(args: argparse.Namespace) -> int:
@@ -143,7 +143,7 @@ def _project_line(project: dict[str, Any]) -> str:
     name, sent_events = render.one_line(project["project"]), render.plural(project["left"], "event")
     last = f", last {project['last']}" if project.get("last") else ""
     if not project.get("space"):
-        return f"no more published: {name}: {sent_events} left{last}"
+        return f"no longer published: {name}: {sent_events} left{last}"
     waits = f"; {project['waits']:,} of other names wait for: memory-mcp share add {name}" if project.get("waits") else ""
     published = f"published: {name} to {project['space']}: {sent_events} left{last}"
     if project.get("needs"):

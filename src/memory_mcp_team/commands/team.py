@@ -32,10 +32,10 @@ def add(parsers: Subparsers, about: str) -> None:
     _add_members(inner)
     _add_keys(inner)
     tombstones = family(
-        inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup"
+        inner, "tombstones", "keep what was forgotten separate from the database, for the restore of an older backup"
     )
     copy = leaf(tombstones, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
-    copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
+    copy.add_argument("file", metavar="FILE", help="made if there is none; lines are only added")
     apply = leaf(
         tombstones, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile."
     )
@@ -87,7 +87,7 @@ def _add_keys(inner: Subparsers) -> None:
     make.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
     make.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
     _add_leaf(keys, "list", run_key_list, "list the keys, without their texts")
-    gone = _add_leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
+    gone = _add_leaf(keys, "revoke", run_key_revoke, "end a key, from the next call")
     gone.add_argument("key_id", metavar="KEY", help="the key's id")
 
 
@@ -214,7 +214,7 @@ def run_revoke(args: argparse.Namespace) -> int:
     """Remove a member's role in a space."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_role(tenant, args.member, args.space)
-    line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
+    line = f"{args.member} has no role in {args.space}" + (" any longer" if changed else "; nothing changed")
     return print_result(args, {"member": args.member, "space": args.space, "changed": changed}, [line])
 
 
@@ -247,7 +247,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
     """Revoke a key from the next call on."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
-    line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
+    line = f"key {args.key_id} no longer counts" + ("" if changed else "; it was revoked before")
     return print_result(args, {"key_id": args.key_id, "changed": changed}, [line])
 
 

@@ -53,14 +53,12 @@ _LAST_EVENT = f"""SELECT coalesce(max(seq), 0), (SELECT event_id FROM event WHER
   FROM event WHERE {own()}"""
 #: Letters that the database cannot keep: NUL, and halves of characters.
 _UNSTORABLE = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
-#: Tables of which no row is carried; tombstones go with what lies beside a store (`archive/beside.py`).
+#: Tables of which no row is carried; tombstones go with what is next to a store (`archive/beside.py`).
 _UNCARRIED_TABLES = {"head", "tombstone", "tombstone_key"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as it is carried."""
-
     name: str
     #: Names and types of its columns, in order.
     types: Mapping[str, str]
@@ -120,7 +118,7 @@ class PostgresArchive:
 
     def __init__(self, con: Connection, memory: Memory, reread: Callable[[], None]) -> None:
         self._con, self._memory = con, memory
-        #: Called when rows were put in behind everybody's back.
+        #: Called when rows were put in past every cache.
         self._reread = reread
 
     @contextmanager
@@ -168,7 +166,6 @@ def count_events(writer: Writer) -> None:
 
 
 def _list_tables(reader: Reader) -> dict[str, _Table]:
-    """Return the carried tables with their columns, by name."""
     names = sorted(set(migrations.list_tables()) - _UNCARRIED_TABLES)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):

@@ -22,10 +22,7 @@ def is_shown(alias: str = "e") -> str:
 
 
 def shown_in_session(session: str) -> str:
-    """Return the condition that event `e` is shown in a session.
-
-    `session` is the parameter of the session.
-    """
+    """Return the condition that event `e` is shown in the parameter `session`."""
     inside = f"EXISTS (SELECT 1 FROM event c WHERE {own('c')} AND c.event_id = d.canonical AND c.session_id = {session})"
     return f"""NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = e.event_id
       AND (starts_with(e.source, '{HOOK}') OR {inside}))"""

@@ -59,7 +59,7 @@ _MAX_UNSENT = 200
 _NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
 _BEGIN_READING = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-# Locked, so that nobody takes over between the look and the commit.
+# Locked, so that no process takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
 # In the transaction of the events, so that no server that dies leaves them underived.
 _DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s,
@@ -201,7 +201,7 @@ class Connection:
         self._binding = Binding(tenant, member)
         self._memory = {"tenant": tenant, "space": space}
         self._cached_head: tuple[float, Head] | None = None
-        #: When others were told of a commit last.
+        #: When others were notified of a commit last.
         self._notified_at = float("-inf")
         self._lent_connections: dict[int, list[Raw[Row]]] = {}
         #: Connections whose statement is being cancelled.
@@ -269,7 +269,6 @@ class Connection:
         writer.run_after_commit()
 
     def _begin_writing(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
-        """Lock the head, and check that the claim is held."""
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
         statements = [Statement(SELECT_HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
@@ -280,7 +279,7 @@ class Connection:
         if not rows[0] and ACTING_MEMBER.get() is not None:
             raise no_such_space()
         if not rows[0]:
-            raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
+            raise StorageAway("this memory is no longer in the database", "Ask the administrator.")
         if fence is not None and [row[0] for row in rows[1]] != [fence[1]]:
             raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
         writer = Writer(raw, self._memory, make_head(rows[0][0]))
@@ -288,7 +287,6 @@ class Connection:
         return writer
 
     def _commit_writing(self, writer: Writer, old_head: Head) -> None:
-        """Write the head if it changed, tell other processes, and commit."""
         head, last = writer.head, [_COMMIT]
         if head != old_head:
             put_head = make_update(head)

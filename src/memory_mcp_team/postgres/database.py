@@ -1,4 +1,4 @@
-"""One database and its pool of connections, shared by every memory of a process that lies in it.
+"""One database and its pool of connections, shared by every memory of a process that is in it.
 
 Invariants
 1. A connection is bound to one tenant and one member (`memory.tenant`, `memory.member`) before a statement of theirs runs on it,
@@ -74,7 +74,7 @@ _WAIT = 10.0
 _TRIES, _BRIEFLY, _AWAY = 2.0, 1.0, 5.0
 #: Connections that are idle for longer are closed (seconds).
 _IDLE = 300.0
-#: The name under which every commit is told to whoever listens; its payload is `tenant/space`.
+#: The name under which every commit is announced to listeners; its payload is `tenant/space`.
 CHANNEL = "memory_changes"
 #: Operational errors after which another connection would serve no better.
 _NOT_GONE = (errors.QueryCanceled, errors.DiskFull, PoolTimeout)
@@ -134,10 +134,7 @@ class Database:
 
     @contextmanager
     def lend_connection(self, bound: Binding | None) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection bound to a tenant and member.
-
-        Outside a transaction. Raises what `lend_raw` raises.
-        """
+        """Lend a connection bound to a tenant and member."""
         with self.lend_raw() as raw:
             run_bound(raw, bound, ())
             yield raw

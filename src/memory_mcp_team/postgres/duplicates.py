@@ -20,7 +20,7 @@ from memory_mcp_team.postgres.database import Statement, uuids_of
 
 #: Beginnings of sessions are compared with those so near (milliseconds), or that they name: no index is by content.
 _NEAR_MS = 7 * 86_400_000
-#: Bits of a key behind its time.
+#: Bits of a key after its time.
 _TIME_SHIFT = 80
 #: Sources of some sessions, one step of the index for each: a session has a few, and maybe thousands of events.
 _SOURCES = f"""WITH RECURSIVE told(session_id, source) AS (
@@ -114,7 +114,7 @@ class Duplicates:
     def _pair_hooks(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> list[tuple[int, int]]:
         """Return pairs with hooks' events, as keys (hidden, shown)."""
         met = {session for session, source in sources if source.startswith(HOOK)}
-        # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
+        # A session that only hooks have recorded, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
         hooked = met | {e.session_id for e in fresh if e.source.startswith(HOOK)}
         messages = [make_message(e) for e in fresh if e.session_id in hooked]
@@ -138,7 +138,6 @@ def make_sources_query(events: Iterable[Event]) -> Statement:
 
 
 def _read_older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
-    """Return stored events that may pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

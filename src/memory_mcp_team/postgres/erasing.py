@@ -1,4 +1,4 @@
-"""Removes what is to be forgotten from every table of a memory, in one transaction; the caller derives anew what depends on it.
+"""Removes what is to be forgotten from every table of a memory, in one transaction; the caller derives again what depends on it.
 
 Invariants: those of the engine `duckdb` (`storage/duckdb/erasing.py`), and
 1. Every process notices that the memory is not what it was, and reads again what it keeps of it (`head.resets`).

@@ -1,6 +1,6 @@
 """EventStore on PostgreSQL. Nothing of it is kept in memory: other processes write too."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
+from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
@@ -72,7 +73,7 @@ _AROUND = " UNION ALL ".join(
 )
 
 
-class PostgresEvents:
+class PostgresEvents(EventStore):
     """Layer 0 of one memory, an `EventStore`. No event is kept in this process."""
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
@@ -126,7 +127,6 @@ class PostgresEvents:
         return statements
 
     def _insert_events(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
-        """Store new events; return the ids of copies."""
         copies = self._pairs.find_copies(writer, fresh, sources)
         first = writer.head.last_event + 1
         writer.head.last_event += len(fresh)
@@ -183,9 +183,6 @@ class PostgresEvents:
 
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         return self._pairs.find_pairs(ids)
-
-    def segment_events(self, segment: Segment) -> list[Event]:
-        return self.events_by_segment([segment]).get(segment.key, [])
 
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         by_segment = self._read_segments(segments, last_seq, is_shown())
@@ -280,12 +277,6 @@ class PostgresEvents:
                      LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
                    WHERE {own("e")} AND {conditions.text} GROUP BY 1"""
         return dict(sorted(self._con.rows(text, **conditions.parameters, pattern=pattern)))
-
-    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        seq = 0
-        while events := self.read_after(seq, batch):
-            yield events
-            seq = events[-1].seq
 
 
 def _read_stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:

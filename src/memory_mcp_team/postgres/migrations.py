@@ -24,12 +24,12 @@ from memory_mcp_team.postgres.database import Database, check_address, sql, tran
 
 log = logging.getLogger(__name__)
 
-#: Whoever waits for a database is told so after so long (seconds).
+#: A wait for the database is logged after so long (seconds).
 _SILENT = 2.0
 #: Statements that lead to each version from the one before it. Never edited once released.
 STEPS: dict[int, str] = {}
 CURRENT = 1
-#: The advisory lock of whoever makes or changes tables; any number that nobody else takes.
+#: The advisory lock of a process that makes or changes tables; any number that no other program takes.
 LOCK = 0x6D656D6F7279
 #: Hash partitions of each large table.
 PARTITIONS = 16
@@ -146,11 +146,8 @@ def read_role(url: str) -> DatabaseRole:
 
 
 def require_bound_role(database: Database) -> None:
-    """Raise ConfigError if row-level security does not bind the role.
-
-    That is a superuser or one with BYPASSRLS.
-    """
+    """Raise ConfigError if row-level security does not bind the role."""
     with database.lend_connection(None) as raw:
         name, is_free, _ = raw.execute(_ROLE).fetchone() or ("", True, "")
     if is_free:
-        raise ConfigError(f"row-level security does not bind the role {name}, and it keeps members apart", ROLE_HINT)
+        raise ConfigError(f"row-level security does not bind the role {name}, and it separates members", ROLE_HINT)

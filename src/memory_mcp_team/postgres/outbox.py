@@ -6,7 +6,7 @@ from memory_mcp.model.change import NODE_CHANGES, Change, ChangeKind
 from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
 from memory_mcp_team.postgres.connection import Connection, Writer, own
 
-#: More changes than this behind a number are not told one by one.
+#: More changes than this after a number are not listed one by one.
 _TOLD = 20_000
 
 _PUT = """INSERT INTO checkpoint (tenant, space, name, value) VALUES (%(tenant)s, %(space)s, %(name)s, %(value)s)

@@ -47,8 +47,6 @@ _YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} OR
 
 @dataclass(slots=True)
 class _CachedRules:
-    """The rules that are kept in memory."""
-
     names: ProjectNames
     #: When they were read, as `Head.noted` says it.
     notes_stamp: tuple[int, int]
@@ -64,8 +62,6 @@ class _CachedRules:
 
 @dataclass(slots=True)
 class _RecordedNames:
-    """The recorded names that are known."""
-
     names: set[str] = field(default_factory=set)
     resets: int = -1
     last_seq: int = 0
@@ -113,7 +109,7 @@ class PostgresProjects:
             aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
             splits = [Split(*row) for row in reader.rows(_SPLITS)]
         if old_rules is not None and (list(old_rules.names.aliases), list(old_rules.names.splits)) == (aliases, splits):
-            # What was erased or loaded may have numbered events anew.
+            # What was erased or loaded may have renumbered events.
             return _CachedRules(old_rules.names, noted, old_rules.last_seq if old_rules.notes_stamp[0] == noted[0] else 0)
         return _CachedRules(ProjectNames(aliases, splits), noted)
 

@@ -130,7 +130,7 @@ class PostgresStorage:
             cached = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._database_size())
             self._counted = (head.stamp, cached)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
-        # A member is not told how much others have in the same tables.
+        # A member does not learn how much others have in the same tables.
         size = 0 if ACTING_MEMBER.get() else cached.size_bytes
         return replace(cached, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 

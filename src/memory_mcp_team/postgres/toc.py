@@ -8,7 +8,8 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
+from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
@@ -26,59 +27,6 @@ _DROP_SETS = f"""DELETE FROM term_delta t USING unnest(%(keys)s::bigint[], %(num
 _MANY_FREQUENCIES = f"""SELECT number, project, hashes, counts FROM frequency WHERE {own()} AND project IN (
   SELECT project FROM frequency WHERE {own()} GROUP BY project HAVING count(*) > %(most)s)"""
 _FREQUENCY = ("project, hashes, counts", ("text", "bytea", "bytea"))
-
-
-class PostgresTerms:
-    """The part of TocStore about terms: reads and folds rows."""
-
-    def __init__(self, con: Connection) -> None:
-        self._con = con
-
-    def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        by_key = {node_key(i): i for i in ids}
-        term_sets: dict[NodeId, list[bytes]] = {}
-        for key, hashes in self._con.rows(_TERM_SETS, keys=list(by_key)) if by_key else ():
-            term_sets.setdefault(by_key[key], []).append(hashes)
-        return term_sets
-
-    def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        return [row[0] for row in self._con.rows(_TERMS_OF_DAYS, project=project, first=first_day, after=after_day)]
-
-    def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
-        return [(row[0], row[1], row[2]) for row in rows]
-
-    def fold_terms(self, more_than: int) -> int:
-        with self._con.open_writer() as writer:
-            gone, joined = fold_sets(writer.rows(_MANY_SETS, most=more_than), more_than)
-            if joined:
-                rows = [(key, number) for key, numbers in gone.items() for number in numbers]
-                writer.execute(_DROP_SETS, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
-                writer.insert_rows("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
-            folded = list(fold_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
-            for project, numbers, (hashes, counts) in folded:
-                writer.execute(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
-                writer.insert_rows("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
-            return len(joined) + len(folded)
-
-
-def subtract_segment_terms(writer: Writer, segments: Sequence[int]) -> None:
-    """Subtract the term sets of segments (keys) from their projects' frequencies.
-
-    The segments' cuts and term rows must still be there.
-    """
-    rows_of_sets = writer.rows(
-        f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
-            WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
-        keys=list(segments),
-    )
-    for project, sets in group_sets(rows_of_sets).items():
-        rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        writer.execute(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        if remainder := subtract_sets(rows, sets):
-            writer.insert_rows("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])
-
-
 _KEYS = "= ANY(%(keys)s::bigint[])"
 _CUTS = f"SELECT {SEGMENT} FROM segment_cut WHERE {own()}"
 _BY_STREAM = f"{_CUTS} AND stream = ANY(%(streams)s::bigint[]) ORDER BY stream, start_ts, start_id"
@@ -124,12 +72,11 @@ _MOVE_SEGMENTS = (
 _AT_ONCE = 1000
 
 
-class PostgresToc(PostgresTerms):
+class PostgresToc(TocStore):
     """Layer 1 of one memory, cuts and stamps in memory; a `TocStore`."""
 
     def __init__(self, con: Connection, clock: Clock) -> None:
-        super().__init__(con)
-        self._clock = clock
+        self._con, self._clock = con, clock
         self._cuts, self._stamps = cache_cuts(con), cache_stamps(con)
 
     def current_version(self) -> int:
@@ -203,9 +150,6 @@ class PostgresToc(PostgresTerms):
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
-    def list_refined(self) -> list[NodeId]:
-        return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
-
     def get_authors(self) -> dict[NodeId, str]:
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
@@ -275,6 +219,33 @@ class PostgresToc(PostgresTerms):
                   ORDER BY start_ts, start_id"""
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
+    def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+        by_key = {node_key(i): i for i in ids}
+        term_sets: dict[NodeId, list[bytes]] = {}
+        for key, hashes in self._con.rows(_TERM_SETS, keys=list(by_key)) if by_key else ():
+            term_sets.setdefault(by_key[key], []).append(hashes)
+        return term_sets
+
+    def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+        return [row[0] for row in self._con.rows(_TERMS_OF_DAYS, project=project, first=first_day, after=after_day)]
+
+    def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
+        rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def fold_terms(self, more_than: int) -> int:
+        with self._con.open_writer() as writer:
+            gone, joined = fold_sets(writer.rows(_MANY_SETS, most=more_than), more_than)
+            if joined:
+                rows = [(key, number) for key, numbers in gone.items() for number in numbers]
+                writer.execute(_DROP_SETS, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
+                writer.insert_rows("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
+            folded = list(fold_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
+            for project, numbers, (hashes, counts) in folded:
+                writer.execute(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
+                writer.insert_rows("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
+            return len(joined) + len(folded)
+
     def get_freshness(self) -> Freshness:
         with self._con.open_reader() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
@@ -334,3 +305,20 @@ def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
     for table in ("node", "bullet", "bullet_grip", "term_delta"):
         writer.execute(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
     writer.execute(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)
+
+
+def subtract_segment_terms(writer: Writer, segments: Sequence[int]) -> None:
+    """Subtract the term sets of segments (keys) from their projects' frequencies.
+
+    The segments' cuts and term rows must still be there.
+    """
+    rows_of_sets = writer.rows(
+        f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
+            WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
+        keys=list(segments),
+    )
+    for project, sets in group_sets(rows_of_sets).items():
+        rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        writer.execute(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        if remainder := subtract_sets(rows, sets):
+            writer.insert_rows("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])

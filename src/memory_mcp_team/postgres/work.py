@@ -41,8 +41,6 @@ HOLDER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 @dataclass(slots=True)
 class _Claim:
-    """The state of one claim in this process."""
-
     #: Threads of this process wait for each other here.
     thread_lock: threading.RLock = field(default_factory=threading.RLock)
     depth: int = 0

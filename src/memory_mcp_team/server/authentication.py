@@ -1,4 +1,4 @@
-"""Finds out who sent an HTTP request, and answers those that nobody known sent. One layer around all routes.
+"""Finds out who sent an HTTP request, and refuses those of unknown callers. One layer around all routes.
 
 Invariants
 1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is public.

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 #: How often it is looked how far memories got, how long after its last use one is looked at, and between two rounds of the
 #: indexes of one memory that has more to take in (seconds).
 _LOOK, _USED, _TURN = 1.0, 60.0, 0.05
-#: A memory that nothing is known to happen to is tended all the same so often (seconds): its files may have been changed.
+#: A memory that nothing is known to happen to is maintained all the same so often (seconds): its files may have been changed.
 _REST = 30.0
 _HEADS = "SELECT space, last_event, last_change, resets FROM head WHERE tenant = %s"
 #: How often folders of memories that are not open are looked at, though no notice came of them (seconds).
@@ -56,7 +56,7 @@ class Follower:
         #: Memories that are not open and had a commit; and when all that are not open were looked at last.
         self._doubted_keys: set[MemoryKey] = set()
         self._swept_at = float("-inf")
-        #: When each memory was tended last, and each kind of upkeep done last.
+        #: When each memory was maintained last, and each kind of upkeep done last.
         self._maintained_at: dict[MemoryKey, float] = {}
         self._upkeep_at: dict[tuple[MemoryKey, str], float] = {}
         self._over = threading.Event()
@@ -191,7 +191,7 @@ class Follower:
             except MemoryMcpError as error:
                 log.warning("indexes wait for another round: %s", error)
             except Exception:
-                log.exception("indexes could not be tended; they are tried again")
+                log.exception("indexes could not be maintained; they are tried again")
 
     def _maintain_memory(self, memory: OpenMemory) -> bool:
         """Run one round of index upkeep; return whether more waits.
@@ -207,7 +207,7 @@ class Follower:
                 if accelerators.find_searcher(name) is not None:
                     accelerators.purge(name)
             if (topics := accelerators.find_topic_keeper()) is not None:
-                # What it was that went is not known here: segments are grouped anew.
+                # What it was that went is not known here: segments are grouped again.
                 topics.forget_if_affected((), lambda _: True)
             self._opened.mark_purged(memory, resets)
         if not memory.is_read:

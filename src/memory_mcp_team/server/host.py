@@ -2,10 +2,10 @@
 
 Invariants
 1. A call reads and writes as its caller's member: row-level security shows it nothing that the member has no grant for. What
-   runs beside it (opening, upkeep of indexes, derivation) is the program's.
+   runs next to it (opening, upkeep of indexes, derivation) is the program's.
 2. A caller's role is looked at before the memory is opened, and the database is asked whether it shows the memory to the
    member before anything that is kept of it in this process is used.
-3. A caller sees what he has written: where a replica is behind that, the primary answers.
+3. A caller sees what it has written: where a replica is behind that, the primary answers.
 """
 
 import threading
@@ -123,7 +123,7 @@ def get_call() -> CallContext:
     """Return who sent the request, or raise Unauthenticated."""
     caller = CALL.get()
     if caller is None:
-        raise Unauthenticated("nobody is known to call", "Send a token or a key.")
+        raise Unauthenticated("the caller is not known", "Send a token or a key.")
     return caller
 
 

@@ -3,7 +3,7 @@
 Invariants
 1. What comes for one space while something of it is being stored is stored next, together: each commit locks the memory and
    waits for the disk, and many agents share a space.
-2. What one payload is refused for is told to its sender alone.
+2. What one payload is refused for is reported to its sender alone.
 3. A sender that hangs up before its payload is begun has sent nothing.
 """
 
@@ -54,8 +54,6 @@ class Payload:
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """A payload whose sender waits."""
-
     payload: Payload
     outcome: PayloadResult | Exception | None = None
 

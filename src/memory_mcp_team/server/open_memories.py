@@ -170,7 +170,7 @@ class OpenMemories:
         try:
             if reading and not memory.is_read:
                 memory.is_read = True
-                # What lies on disk is read now: a search would wait for it all the same.
+                # What is on disk is read now: a search would wait for it all the same.
                 Context().run(memory.app.accelerators.load)
             yield memory
         finally:
@@ -199,7 +199,6 @@ class OpenMemories:
                     memory.use_count -= 1
 
     def _take_memory(self, memory_key: MemoryKey) -> OpenMemory:
-        """Return a memory with one more use, opened if needed."""
         while True:
             with self._lock:
                 if self._ended:
@@ -288,7 +287,7 @@ class OpenMemories:
             memory.app.close()
             folder = memory.key.folder_in(self._root)
             with suppress(OSError):
-                # How long it has not been used, for whoever looks which folders go.
+                # How long it has not been used, for the choice of folders to remove.
                 os.utime(folder)
             self._sizes[folder] = _measure_folder(folder)
         except Exception:

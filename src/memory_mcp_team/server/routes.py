@@ -3,7 +3,7 @@
 Invariants
 1. No memory is reached without a caller who has proved who they are, in a space that they may see.
 2. Nothing of a caller stays here between two requests: any server answers the next one.
-3. Health tells nothing of anybody; metrics are read with a token of their own, or from this machine.
+3. Health tells nothing of anyone; metrics are read with a token of their own, or from this machine.
 """
 
 import hmac
@@ -122,7 +122,6 @@ class _SpaceLayer:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request with `CALL` set, and count it."""
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
@@ -150,7 +149,6 @@ class _SpaceLayer:
 
 
 def _read_space_name(scope: Scope) -> str:
-    """Return the space that a request names, or ""."""
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     header_values = [
         value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()

@@ -62,7 +62,7 @@ _END = 10.0
 #: The interpreter hands its lock on after so long (seconds).
 _SWITCH = 0.0005
 
-#: What this server counts, times and states beside what every process does.
+#: What this server counts, times and states in addition to what every process does.
 _COUNTERS: metrics.Metrics = {
     "team_requests_total": ("Requests to a team server by the caller's class of tenant and status.", ("tenant_class", "status")),
     "team_work_total": ("Work that a team server did for spaces, by kind: ok or failed.", ("work", "outcome")),
@@ -115,14 +115,13 @@ class TeamServer:
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _MAINTAINERS, self.workers.wake_threads)
         self._intake = Intake(self.host, sources.client_hooks())
-        #: Whether somebody asked this server to end.
+        #: Whether a signal asked this server to end.
         self.draining = False
         self.address: tuple[str, int] = ("", 0)
 
     # memories
 
     def _open_space(self, memory_key: MemoryKey, folder: Path) -> App:
-        """Open a space as the program, with indexes in `folder`."""
         settings = self._settings
         memory_settings = replace(
             settings,
@@ -141,7 +140,6 @@ class TeamServer:
             return App(memory_settings, callbacks=callbacks, storage=storage)
 
     def _count_drafts(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record."""
         caller = CALL.get()
         if caller is None:
             return
@@ -162,7 +160,6 @@ class TeamServer:
         return await self._intake.store_payload(payload)
 
     def _find_unready_reason(self) -> str:
-        """Return why it is not ready, or ""."""
         if self.draining:
             return "the server is ending"
         with self.database.lend_connection(None) as raw:
@@ -209,7 +206,6 @@ class TeamServer:
         await anyio.to_thread.run_sync(self.close)
 
     def _assemble_server(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
-        """Return the HTTP server and the layer that ends its calls."""
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[make_space_tools])
@@ -231,11 +227,6 @@ class TeamServer:
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
-        """Wait for a signal, then end in steps.
-
-        It says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams, waits up to
-        `drain_secs` for calls under way, then ends them.
-        """
         with signals_of_end() as received:
             async for _ in received:
                 break
@@ -284,7 +275,7 @@ def serve_team(settings: Settings, announce: Callable[[str], None]) -> int:
         lock.release()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that wait for a database which does not answer hold up nobody.
+    # Threads that wait for a database which does not answer hold up no caller.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """The routes by which memories of a team's members exchange events with a space: three small ones over `requests.sharing`.
 
 Invariants
-1. They stand behind the server's door, which has put the caller's `Principal` into the scope.
+1. They are called after authentication, which has put the caller's `Principal` into the scope.
 2. A space that the caller may not see does not exist.
 """
 

@@ -1,4 +1,4 @@
-"""What a server does for every memory of the database while nobody waits: each piece of work once, on whichever server is free.
+"""What a server does for every memory of the database while no one waits: each piece of work once, on whichever server is free.
 
 Invariants
 1. Work is claimed in table `work` before it is begun (`postgres/work.py`), and what a holder that lost its claim still
@@ -25,7 +25,7 @@ from memory_mcp_team.server.open_memories import MemoryKey, OpenMemories, OpenMe
 
 log = logging.getLogger(__name__)
 
-#: Kinds of work beside events that wait to be derived.
+#: Kinds of work next to events that wait to be derived.
 PERIODS, HOUSEKEEPING, SUMMARIES = "periods", "housekeeping", "summaries"
 #: Periods are rolled up so long after the first segment that they lack (seconds): what comes together is done once.
 _ROLL_UP_AFTER = 8.0
@@ -165,7 +165,6 @@ class Workers:
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive_events(self, memory: OpenMemory) -> float | None:
-        """Derive the segments of waiting events."""
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.expire_head()

@@ -1,4 +1,4 @@
-"""What changes after an event was shared: corrections of statements, and removal of what somebody forgot."""
+"""What changes after an event was shared: corrections of statements, and removal of what others forgot."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

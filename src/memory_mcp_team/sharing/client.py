@@ -58,7 +58,7 @@ class ShareClient:
     """
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
-        # It takes 40 ms to load, and most memories are shared with nobody.
+        # It takes 40 ms to load, and most memories are shared with no one.
         """Prepare requests to a server; nothing is sent.
 
         A proxy of the environment is used, except for loopback.

@@ -1,11 +1,11 @@
-"""Files about sharing beside the store: the server and its key, which projects are shared, and ids of what left or came.
+"""Files about sharing next to the store: the server and its key, which projects are shared, and ids of what left or came.
 
 None of it goes into a backup: a store that is brought back must share no more than was shared when it was replaced.
 
 Invariants
 1. Files are readable by this user alone. The key has a file of its own.
 2. `Ledger` only grows, and is on disk when `add` returns. Without it events are sent once more, and are known there.
-3. A project is shared under one name, by the ways (see `Names.way`) that led to it when somebody shared it.
+3. A project is shared under one name, by the ways (see `make_route_digest`) that led to it when it was shared.
 """
 
 import json
@@ -169,7 +169,7 @@ class Ledger:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "r+b") as stream:
-            # What a crash left of a record must not shift those behind it.
+            # What a crash left of a record must not shift those after it.
             size = stream.seek(0, os.SEEK_END) // _RECORD_BYTES * _RECORD_BYTES
             stream.truncate(size)
             stream.seek(size)

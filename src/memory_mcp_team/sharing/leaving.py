@@ -1,8 +1,8 @@
 """Decides which events may leave, and in what form, by what is shared and what projects are called at that moment.
 
 Invariants
-1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that existed when somebody
-   shared it: a project that is made another's name later, by a person or a guess, waits until it is shared once more.
+1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that existed when it was
+   shared: a project that is made another's name later, by a person or a guess, waits until it is shared once more.
 2. It passes the gate by today's rules; what those refuse, and what belongs to a call that they refuse, stays.
 3. It leaves under the name that is shared, never under another that it was recorded with.
 """

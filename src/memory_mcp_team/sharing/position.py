@@ -1,4 +1,4 @@
-"""Positions of followers of a store's events that stay valid when forgetting numbers the events anew."""
+"""Positions of followers of a store's events that stay valid when forgetting renumbers the events."""
 
 from dataclasses import dataclass, replace
 
@@ -13,10 +13,7 @@ _BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last event and outbox entry that were seen, each with a digest.
-
-    The digest tells it from another of that number.
-    """
+    """The last event and outbox entry that were seen, with their digests."""
 
     seq: int = 0
     event: str = ""

@@ -24,7 +24,7 @@ from memory_mcp_team.sharing.leaving import LeavingFilter, make_rules_digest
 from memory_mcp_team.sharing.position import Position, follow_position
 from memory_mcp_team.sharing.wire import MAX_CHARS, MAX_EVENTS, MAX_IDS, corrections_to_json, count_chars, events_to_json
 
-#: Marks of the store: how far it was looked at for a space and by which rules, and which corrections were told. On disk.
+#: Marks of the store: how far it was looked at for a space and by which rules, and which corrections were sent. On disk.
 PUBLISHED_MARK, CORRECTIONS_MARK = "share:out:", "share:said:"
 #: Refusals that are kept for people.
 _REFUSALS = 20
@@ -88,7 +88,6 @@ class PublishRun:
             self._send_part({"gone": space_ids[start : start + MAX_IDS]})
 
     def _send_corrections(self) -> None:
-        """Send all corrections, if any is new."""
         outbox = self.app.storage.outbox
         corrections = list_corrections(self.app, lambda event: self._ledger.find_space_id(event.event_id))
         stamp, name = make_corrections_stamp([correction.superseded for correction in corrections]), CORRECTIONS_MARK + self._mark
@@ -127,7 +126,6 @@ class PublishRun:
         return LeavingFilter.for_space(self.app, self._sharing, self.space)
 
     def _send_batch(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
-        """Send a batch, in halves if it is too large."""
         may = self._make_filter()
         batch = [(event, draft) for event, draft in batch if may.find_project(event) == draft.project]
         if not batch:
@@ -151,7 +149,6 @@ class PublishRun:
         self.sent_count += len(new)
 
     def _send_part(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Send a part of a batch, and note the answer."""
         answer = self.client.publish_batch(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))
         for why, count in (answer.get("left_out") or {}).items():

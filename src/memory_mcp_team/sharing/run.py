@@ -16,7 +16,7 @@ from memory_mcp_team.sharing.taking import TakeRun
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
 READER = "reader"
-#: For so long after a server was named (milliseconds) it is asked every few seconds: somebody may be waiting at a second machine.
+#: For so long after a server was named (milliseconds) it is asked every few seconds: a person may wait at a second machine.
 _NEW_SERVER_MS, _NEW_SERVER_PAUSE = 120_000, 5.0
 
 failpoints.declare(

@@ -124,7 +124,6 @@ def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> di
 
 
 def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
-    """Store new events; add what is forgotten to `removal`."""
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:

@@ -89,7 +89,6 @@ class TakeRun:
             self.progress.corrected += record_corrections(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
     def _store_events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
-        """Store new events; add what is forgotten to `removal`."""
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.map_local_ids() if drafts else {}
         for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):

@@ -1,6 +1,6 @@
 """EventStore on DuckDB."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -13,6 +13,7 @@ from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
+from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.duckdb.conditions import make_case_pattern, make_conditions, make_text_condition, make_where
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
 from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
@@ -62,7 +63,7 @@ SELECT {EVENT} FROM event WHERE stream = ? AND (ts > ? OR (ts = ? AND event_id >
 ORDER BY ts, event_id LIMIT ?"""
 
 
-class DuckEvents:
+class DuckEvents(EventStore):
     """Layer 0 in the DuckDB file; the latest events are kept in memory."""
 
     def __init__(
@@ -209,9 +210,6 @@ class DuckEvents:
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         return self._pairs.find_pairs(ids)
 
-    def segment_events(self, segment: Segment) -> list[Event]:
-        return self.events_by_segment([segment]).get(segment.key, [])
-
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return events; hidden ones whose shown other was stored later come first."""
         events: dict[int, list[Event]] = {}
@@ -351,12 +349,6 @@ class DuckEvents:
         if not self._pairs.any:
             return where, parameters
         return ([SHOWN, *where], parameters) if session_id is None else ([SHOWN_IN_SESSION, *where], [session_id, *parameters])
-
-    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        seq = 0
-        while events := self.read_after(seq, batch):
-            yield events
-            seq = events[-1].seq
 
 
 def _select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row]:

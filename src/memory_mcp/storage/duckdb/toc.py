@@ -13,7 +13,8 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
+from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
 from memory_mcp.storage.duckdb.days import DaySumCache, DaySums
 from memory_mcp.storage.duckdb.keyed_file import NODES, SEGMENTS
@@ -43,7 +44,7 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
   list(DISTINCT s.project ORDER BY s.project) FILTER (WHERE s.project <> '')"""
 
 
-class DuckToc(DuckTerms):
+class DuckToc(DuckTerms, TocStore):
     """Layer 1 in the DuckDB file; what searches read often is in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips, keyed: KeyedRows) -> None:
@@ -205,9 +206,6 @@ class DuckToc(DuckTerms):
             if current.get(key) == version:
                 bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips.get((key, version, pos), ())))
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
-
-    def list_refined(self) -> list[NodeId]:
-        return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
         rows = self._con.fetch_rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
