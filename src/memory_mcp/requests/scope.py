@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
-from memory_mcp.capture.evidence import ExpandedGrip, make_unknown_grip
-from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.requests.limits import parse_choice
-from memory_mcp.storage.values import Scope
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what builds flags loads none of it
     from memory_mcp.app import App
+    from memory_mcp.capture.evidence import ExpandedGrip
+    from memory_mcp.capture.running import CallerProcess
 
 ALL_PROJECTS = "all projects"
 _LOCKED = "It is bound to its project (server.scope_lock); the person may use the memory-mcp command."
@@ -41,7 +40,7 @@ class Caller:
     #: Whether the caller may see that project alone (`server.scope_lock`).
     locked: bool = False
     #: The process that it runs in, where that is known.
-    connection: CallerProcess | None = None
+    connection: "CallerProcess | None" = None
 
     def excluded(self, app: "App", include_current: bool) -> frozenset[ExcludedSession]:
         """Return the sessions that a search leaves out."""
@@ -172,13 +171,15 @@ def known_project(app: "App", name: str) -> str:
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {names or 'none yet'}.")
 
 
-def visible_evidence(app: "App", caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> ExpandedGrip:
+def visible_evidence(app: "App", caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> "ExpandedGrip":
     """Return a citation with its events and those around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
     citation = app.evidence.expand_grip(grip_id, before, after)
     if not caller.sees(app, citation.excerpt[0].project):
+        from memory_mcp.capture.evidence import make_unknown_grip
+
         raise make_unknown_grip(grip_id)
     return citation
 
@@ -222,6 +223,8 @@ def _resolve_caller(app: "App", caller: str) -> str:
 
 
 def _has_events(app: "App", project: str) -> bool:
+    from memory_mcp.storage.values import Scope
+
     return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
