@@ -11,10 +11,10 @@ from memory_mcp.base import paths
 def unfit(directory: str) -> str:
     """Return why a folder is no data directory, "" if fit.
 
-    With what a person can do; "" also when it does not exist yet. It holds other programs' files (see `paths.foreign`), or
+    With what a person can do; "" also when it does not exist yet. It holds foreign files (`paths.describe_foreign_files`), or
     somebody else may write into it (see `open_to_others`).
     """
-    return paths.foreign(directory) or open_to_others(directory)
+    return paths.describe_foreign_files(directory) or open_to_others(directory)
 
 
 def open_to_others(directory: str) -> str:

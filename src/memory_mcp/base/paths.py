@@ -182,7 +182,7 @@ def misnamed(config: str) -> bool:
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
-def foreign(directory: str) -> str:
+def describe_foreign_files(directory: str) -> str:
     """Return why a folder holds only others' files, else "".
 
     Then it cannot be a data directory. It can where it is missing, cannot be listed, holds a file that only ours have, or

@@ -100,14 +100,14 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
     """
     at = 0
     for match in _CALL.finditer(text):
-        yield from _iter_thoughts(text[at : match.start()])
+        yield from _split_thinking(text[at : match.start()])
         at = match.end()
         arguments = {m[1]: m[2].strip() for m in _ARGUMENT.finditer(match[2])}
         yield False, match[1], "", arguments or ({"input": match[2].strip()} if match[2].strip() else {})
-    yield from _iter_thoughts(text[at:])
+    yield from _split_thinking(text[at:])
 
 
-def _iter_thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
+def _split_thinking(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
     at = 0
     for match in _THINKING.finditer(text):
         if text[at : match.start()].strip():

@@ -1,4 +1,7 @@
-"""Event: one message or action in an agent session, as its source recorded it."""
+"""Event: one message or action in an agent session, as its source recorded it.
+
+Change here: a column of events (the README of `storage` has the other places).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

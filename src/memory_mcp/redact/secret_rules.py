@@ -4,6 +4,8 @@
 An anchor is a lower-case text without which its rule finds nothing; one that begins with ~ is a pattern. The patterns of
 detect-secrets are used where their time is linear. Left to rules of our own, because theirs can take quadratic time or stop in
 the middle of a token: JWTs, basic authentication, keywords, OpenAI, npm, GitLab, Cloudant, IBM and SoftLayer.
+
+Change here: a form of token, or what is a secret beside which word.
 """
 
 from collections.abc import Callable

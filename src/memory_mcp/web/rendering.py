@@ -83,7 +83,7 @@ def period(node_id: str) -> str:
     return date_part if kind == "year" else "All years" if kind == "root" else node_id
 
 
-def behind(iso: str) -> str:
+def next_second(iso: str) -> str:
     """Return the ISO moment one second later, to include an end."""
     try:
         return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
@@ -151,7 +151,7 @@ def template_environment() -> Environment:
     )
     templates.filters |= {
         filter_function.__name__: filter_function
-        for filter_function in (when, short, count, size, plain, duration, behind, period, without_shares)
+        for filter_function in (when, short, count, size, plain, duration, next_second, period, without_shares)
     }
     templates.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return templates

@@ -105,7 +105,7 @@ def check_directory(look: Look) -> Iterator[Check]:
         first = "memory-mcp setup (or try it first: memory-mcp try)"
         yield Check(OK, "data directory", f"{directory} does not exist yet", first)
         return
-    if why := paths.foreign(str(directory)):
+    if why := paths.describe_foreign_files(str(directory)):
         # It is not a data directory: no advice about its mode.
         yield Check(FAIL, "data directory", why, "name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR")
         return

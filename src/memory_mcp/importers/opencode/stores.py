@@ -212,7 +212,7 @@ class _Folder:
         for path in sorted(folder.glob("*.json")):
             if (part := _load_object(path)) is not None:
                 parts.append((path.stem, part))
-            elif _breaks_off(path):
+            elif _is_broken_json(path):
                 self.broken_parts.append(path.name)
         return parts
 
@@ -264,7 +264,7 @@ def _load_object(path: Path) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _breaks_off(path: Path) -> bool:
+def _is_broken_json(path: Path) -> bool:
     try:
         json.loads(foreign_files.read_file(path, _LONGEST))
     except RecursionError:

@@ -9,7 +9,7 @@ Invariants
 2. A statement never ranks above the one that superseded it, nor scores as much; a retracted one scores less than all others.
 3. Nothing is lost: a hit that is folded into another is counted there.
 
-Change here: in which order results are shown, and what counts as a repetition.
+Change here: in which order results are shown, the weights and half-life of ranking, and what counts as a repetition.
 """
 
 import math

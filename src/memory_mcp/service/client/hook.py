@@ -79,7 +79,7 @@ def _take_payload(argv: "list[str]") -> None:
     fields["pids"] = " ".join(map(str, machine.ancestors()))
     failed, used = "", directory
     if not _is_paused(payload, directory, config):
-        failed, used = _keep_somewhere(directory, client, payload, fields)
+        failed, used = _keep_in_first_folder(directory, client, payload, fields)
     if client in _PROMPTS:
         _answer_prompt(payload, used or directory, config, _PROMPTS[client])
     if used and _may_name(payload, *_EDGES):
@@ -163,8 +163,8 @@ def keep_payload(directory: str, client: str, payload: bytes, fields: "Mapping[s
     return failed
 
 
-def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "Mapping[str, str]") -> "tuple[str, str]":
-    """Keep a payload in a data directory, else a spare one."""
+def _keep_in_first_folder(directory: str, client: str, payload: bytes, caller_facts: "Mapping[str, str]") -> "tuple[str, str]":
+    """Keep a payload in a data directory, else in a spare one; return what is to be reported, and the folder."""
     from memory_mcp.base import paths
 
     reason = ""

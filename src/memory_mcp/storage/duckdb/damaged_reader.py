@@ -12,7 +12,7 @@ from memory_mcp.storage.duckdb.connection import Row, make_copy_config
 
 
 def begin(file: str) -> Callable[[str], list[Row] | None]:
-    """Open a file; return a function that answers queries, or None.
+    """Open a damaged file; return a function of a query: its rows, or None if it fails.
 
     Ends this process with status 1 when the engine gives up the file. Raises duckdb.Error when the file cannot be opened.
     """

@@ -143,6 +143,7 @@ class KeyedFile:
         self._con.execute("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", [number, len(lines), body])
 
     def _add_signature(self, group: int, lines: list[bytes]) -> None:
+        """Add the texts of stored lines to the signature of their group of blocks."""
         number, place = divmod(group, _GROUPS)
         row = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
         newest = np.frombuffer(row[0], "<i8").copy() if row else np.full(_GROUPS, _NEVER, "<i8")

@@ -1,4 +1,7 @@
-"""The jobs, in the order they are shown, and what they are made of."""
+"""The jobs, in the order they are shown, and what they are made of.
+
+Change here: add a job, as a function of `calls.py` or a class in a file of its own.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

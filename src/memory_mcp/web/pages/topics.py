@@ -27,7 +27,9 @@ async def show_topics(ask: PageRequest) -> Response:
     except LayerUnavailable:
         return ask.render_page("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
     areas = {name: area for area in topic_map.get("areas", ()) for name in area["topics"]}
-    sparks = {entry["topic_id"]: charts.draw_sparkline(entry["weeks"], _by_week(entry["weeks"])) for entry in topic_map["topics"]}
+    sparks = {
+        entry["topic_id"]: charts.draw_sparkline(entry["weeks"], _describe_weeks(entry["weeks"])) for entry in topic_map["topics"]
+    }
     drawing = topic_drawing.topic_map(topic_map, lambda name: ask.link(f"topics/{name}", project=ask.argument("project")))
     return ask.render_page("topics", found=topic_map, areas=areas, sparks=sparks, drawing=drawing)
 
@@ -44,7 +46,7 @@ async def show_topic(ask: PageRequest) -> Response:
     return ask.render_template("topic.html", found=response, page=page, nodes=nodes, chart=chart)
 
 
-def _by_week(weeks: Sequence[int]) -> str:
+def _describe_weeks(weeks: Sequence[int]) -> str:
     weeks_ago = [ago for ago, mentions in enumerate(reversed(weeks)) if mentions]
     if not weeks_ago:
         return f"no mention in the last {len(weeks)} weeks"
