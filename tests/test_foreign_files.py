@@ -28,6 +28,7 @@ OPENERS = {
     "base/machine.py": "tables of the system, names of a folder",
     "base/children.py": "standard input and output",
     "service/client/door.py": "refuses the file of another user",
+    "service/client/handshake.py": "refuses the file of another user, and what is no plain file",
     "service/daemon/token.py": "refuses the file of another user",
     "service/daemon/clients.py": "a table of the system",
     "service/daemon/peers.py": "tables of the system",

@@ -74,7 +74,8 @@ class KeyedFile:
         """Open the file; it is made if it is missing, or made again if it has another version."""
         self._path = path
         self._blocks: OrderedDict[int, list[bytes]] = OrderedDict()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not its parents: a data directory that was moved away is not made again.
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         if path.is_symlink():
             raise OSError(f"{path} is a link")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
