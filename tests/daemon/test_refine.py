@@ -75,7 +75,12 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
     assert shared.status()["running"] is True
     assert "okapi" not in everything(shared)
     assert "zeppelin" in json.dumps(told(shared, "query", "browse", "2026")).casefold()
-    until(lambda: told(shared, "teleport", "search", "zeppelins", "--type", "toc_node")["results"], "the index has the new text")
+
+    def is_indexed() -> bool:
+        done = shared.run("teleport", "search", "zeppelins", "--type", "toc_node", "--json")
+        return not done.returncode and bool(json.loads(done.stdout)["results"])
+
+    until(is_indexed, "the index has the new text")
     assert [one["node_id"] for one in told(shared, "refine", "due", "--day", DAYS[1])["due"]] == [
         due[0]["node_id"],
         due[2]["node_id"],
