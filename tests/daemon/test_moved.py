@@ -1,6 +1,7 @@
 """A data directory that is moved or deleted under a running process: nothing more is acknowledged, and what follows says so."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -89,12 +90,15 @@ def test_an_empty_memory_where_clients_were_connected_says_so(tmp_path: Path, ho
         wanted = link.Wanted(str(place.directory))
         link.reach_daemon(wanted, "mcp", start=False).close()
         wanted.note_identity()
+        # While it is open its inode is not given to the new directory, by which it is told apart.
+        kept = os.open(place.directory, os.O_RDONLY)
         GONE[how](place.directory)
         until(lambda: not Path(f"/proc/{pid}").exists())
         place.ok("ingest", "-", stdin=json.dumps({**event, "text": "harbor"}) + "\n")
         assert "missing" not in place.ok("query", "events", "--all", "--json")
         link.reach_daemon(wanted, "mcp", start=False).close()
         answer = place.ok("query", "events", "--all", "--json")
+        os.close(kept)
         assert "harbor" in answer
         assert "is missing" in answer
 
