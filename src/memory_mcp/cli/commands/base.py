@@ -369,8 +369,8 @@ def read_request(args: argparse.Namespace, request: type[T], **values: Any) -> T
     from memory_mcp.requests.arguments import list_arguments
 
     flags = {name: getattr(args, name, None) for name, _, argument in list_arguments(request) if argument.flag is not None}
-    given = {name: tuple(flag) if isinstance(flag, list) else flag for name, flag in flags.items() if flag is not None}
-    return request(**{**given, **values})
+    field_values = {name: tuple(flag) if isinstance(flag, list) else flag for name, flag in flags.items() if flag is not None}
+    return request(**{**field_values, **values})
 
 
 def words_of(args: argparse.Namespace) -> str:

@@ -75,10 +75,10 @@ class HtmlExport:
                 self._write_day(days_file, day, period_ids)
                 self._tell(number / len(days), self._written.events)
             written_days = [day for day in days if day[0] in self._written.spans]
-            before, after = self._page.render_tail()
+            index_head, page_end = self._page.render_tail()
             head = self._page.render_head(self._head_values(contents, written_days))
             index = self._index.json_lines(self._written.segment_anchors)
-            for text in chain([head], self._iter_tree(written_days, days_file), [before], index, [after]):
+            for text in chain([head], self._iter_tree(written_days, days_file), [index_head], index, [page_end]):
                 self._add_size(len(text.encode()))
                 stream.write(text)
         counts = {

@@ -102,9 +102,11 @@ class MessageLayer:
             return LayerAnswer((), window=query.window)
         scope = (query.window, query.project, query.agent, query.speaker, None, query.role, name_excluded(query.excluded))
         filters = Filters(DocType.GRIP, None, *scope)
-        found = self.search_messages(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
-        hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
-        return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)
+        messages = self.search_messages(
+            IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords)
+        )
+        hits = tuple(hit for hit in messages.hits if budget.visit_named([hit.event_id or hit.node_id]))
+        return LayerAnswer(hits, window=query.window, notices=messages.notices, is_partial=messages.partial)
 
     def search_messages(self, query: IndexQuery) -> FoundHits:
         """Return the best messages, at most `query.limit`.
@@ -369,8 +371,8 @@ def best_tool(indexes: "Accelerators", missing: LayerName, *, has_hybrid: bool =
 
     `has_hybrid` says whether there is a tool for both.
     """
-    others = [name for name in (LayerName.BM25, LayerName.VECTOR) if name is not missing]
-    searchers = ((name, indexes.find_searcher(name)) for name in others)
+    layer_names = [name for name in (LayerName.BM25, LayerName.VECTOR) if name is not missing]
+    searchers = ((name, indexes.find_searcher(name)) for name in layer_names)
     usable = [name for name, searcher in searchers if searcher is not None and searcher.keeper.status().ready]
     if has_hybrid and len(usable) == 2:
         return "hybrid_search"

@@ -43,9 +43,9 @@ class _Stopping:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def add(self, interrupted: Callable[[], bool]) -> None:
+    def add(self, interrupt_threads: Callable[[], bool]) -> None:
         """Have a function called every 5 ms until it returns False."""
-        self._new.put(interrupted)
+        self._new.put(interrupt_threads)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="stopping", daemon=True)
@@ -60,7 +60,7 @@ class _Stopping:
                 if fresh is None:
                     return
                 going.append(fresh)
-            going = [interrupted for interrupted in going if interrupted()]
+            going = [interrupt_threads for interrupt_threads in going if interrupt_threads()]
 
     def _end(self, thread: threading.Thread) -> None:
         """End the thread: libraries unloaded beside a running one report leaks."""
@@ -86,14 +86,14 @@ def stop(working: Callable[[], Sequence[int]], woken: threading.Condition, inter
     """
     until = time.monotonic() + _GIVE_UP
 
-    def interrupted() -> bool:
+    def interrupt_threads() -> bool:
         with woken:
             threads = working()
             for thread in threads:
                 interrupt(thread)
         return bool(threads) and time.monotonic() < until
 
-    _stopping.add(interrupted)
+    _stopping.add(interrupt_threads)
 
 
 log = logging.getLogger(__name__)

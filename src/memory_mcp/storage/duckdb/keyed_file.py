@@ -126,31 +126,34 @@ class KeyedFile:
         )
         size = sum(map(len, lines))
         places: list[tuple[bytes, int, int, int]] = []
+        added: list[Row] = []
         for stream, row in rows:
             line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii")
             if lines and (len(lines) == _BLOCK_ROWS or size + len(line) > _BLOCK_CHARS):
-                self._write_block(number, lines)
-                number, lines, size = number + 1, [], 0
+                self._write_block(number, lines, added)
+                number, lines, size, added = number + 1, [], 0, []
             places.append((pack_key(row[0]), stream, row[1], number * _LINES + len(lines)))
             lines.append(line)
+            added.append(row)
             size += len(line)
-        self._write_block(number, lines)
+        self._write_block(number, lines, added)
         self._con.executemany("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)", places)
 
-    def _write_block(self, number: int, lines: list[bytes]) -> None:
+    def _write_block(self, number: int, lines: list[bytes], added: Sequence[Row]) -> None:
+        """Write all lines of a block, and add its new rows to the signature of its group."""
         self._blocks.pop(number, None)
-        self._add_signature(number // _GROUP, lines)
+        if added:
+            self._add_signature(number // _GROUP, added)
         body = zlib.compress(b"\n".join(lines), _LEVEL)
         self._con.execute("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", [number, len(lines), body])
 
-    def _add_signature(self, group: int, lines: list[bytes]) -> None:
-        """Add the texts of stored lines to the signature of their group of blocks."""
-        number, place = divmod(group, _GROUPS)
-        row = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
-        newest = np.frombuffer(row[0], "<i8").copy() if row else np.full(_GROUPS, _NEVER, "<i8")
-        bits = bytearray(row[1] if row else bytes(_GROUPS * SIZE))
-        rows, part = [json.loads(line) for line in lines], slice(place * SIZE, (place + 1) * SIZE)
-        newest[place] = max(int(newest[place]), *(row[1] for row in rows))
+    def _add_signature(self, group: int, rows: Sequence[Row]) -> None:
+        number, index = divmod(group, _GROUPS)
+        stored = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
+        newest = np.frombuffer(stored[0], "<i8").copy() if stored else np.full(_GROUPS, _NEVER, "<i8")
+        bits = bytearray(stored[1] if stored else bytes(_GROUPS * SIZE))
+        part = slice(index * SIZE, (index + 1) * SIZE)
+        newest[index] = max(int(newest[index]), *(row[1] for row in rows))
         bits[part] = make_signature((row[_TEXT] for row in rows), bytes(bits[part]))
         self._con.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?, ?)", [number, newest.tobytes(), bytes(bits)])
 
@@ -162,16 +165,16 @@ class KeyedFile:
         bits = list_bits(words)
         if not len(bits):
             return None
-        wanted = None if spans is None else self._list_groups(spans)
-        if wanted is None:
+        span_groups = None if spans is None else self._list_groups(spans)
+        if span_groups is None:
             rows = self._con.execute("SELECT number, newest, bits FROM signatures").fetchall()
         else:
             sql = "SELECT number, newest, bits FROM signatures WHERE number IN ({})"
-            rows = self._fetch_many(sql, sorted({number // _GROUPS for number in wanted}))
+            rows = self._fetch_many(sql, sorted({number // _GROUPS for number in span_groups}))
         newest = np.frombuffer(b"".join(row[1] for row in rows), "<i8")
         indices = select_groups(b"".join(row[2] for row in rows), bits).tolist()
         groups = [(rows[i // _GROUPS][0] * _GROUPS + i % _GROUPS, int(newest[i])) for i in indices]
-        return sorted((g for g in groups if wanted is None or g[0] in wanted), key=lambda group: -group[1])
+        return sorted((g for g in groups if span_groups is None or g[0] in span_groups), key=lambda group: -group[1])
 
     def _list_groups(self, spans: Sequence[Span]) -> set[int]:
         sql = "SELECT DISTINCT line / ? FROM event WHERE stream = ? AND (ts, id) BETWEEN (?, ?) AND (?, ?)"

@@ -7,7 +7,6 @@ letters and for words that most groups may hold, the engine reads every text.
 
 import re
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 from memory_mcp.model.event import stream_key
@@ -53,10 +52,8 @@ class TextSearch:
         probes = [max(pieces, key=len).lower().encode() for word in words if (pieces := _ASCII_WORD.findall(word))]
         is_match, is_inside = make_row_filter(scope, names, words), _SpanFilter(spans)
         rows: list[Row] = []
-        start = 0
-        for size in (_FIRST_ROUND << n for n in count()):
-            if start >= len(groups) or (len(rows) == limit and groups[start][1] < rows[-1][1]):
-                return rows
+        start, size = 0, _FIRST_ROUND
+        while start < len(groups) and not (len(rows) == limit > 0 and groups[start][1] < rows[-1][1]):
             # At the rate so far it would take so many: reading every text is faster.
             if start >= _TRIAL and min(len(groups), start * limit // max(len(rows), 1)) > _MOST_GROUPS:
                 return None
@@ -68,8 +65,8 @@ class TextSearch:
             hidden_keys = {key for key, _ in hidden}
             rows += [row for row in matching if row[0] not in hidden_keys]
             rows = sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)[:limit]
-            start += size
-        raise AssertionError("rounds do not end")
+            start, size = start + size, 2 * size
+        return rows
 
 
 class _SpanFilter:
