@@ -37,6 +37,13 @@ QUERY = "refresh token rotation"
 ASKED = "What did the quokka meeting decide about refresh tokens?"
 ASKED_AGAIN = "Remind me how we rotate refresh tokens"
 SEARCHED_AGAIN = "which rotation of refresh tokens was chosen"
+#: Calls that failed in an earlier session, why, and the calls that worked in their place: of one of them a model is told when it
+#: makes the call. Of three, since a hook on a busy machine is silent rather than late.
+FAILED = (
+    ("git show --no-stat HEAD", "fatal: unrecognized argument: --no-stat", "git show HEAD"),
+    ("git log --onelin HEAD", "fatal: unrecognized argument: --onelin", "git log --oneline HEAD"),
+    ("git diff --stats HEAD", "error: invalid option: --stats", "git diff --stat HEAD"),
+)
 #: Longest an agent may take for a turn, in seconds.
 TURN = 120.0
 #: A lean answer to a search with its explanation, and one quotation with what surrounds it (bytes).
@@ -46,6 +53,8 @@ BRIEF = 3_000
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d")
 _CAPTURED = 20.0
 _NAME = "memory"
+#: What a hint may take, in bytes, with its fence.
+MOST_HINT = 400
 
 
 @dataclass
@@ -69,6 +78,8 @@ class Turn:
     said: str = ""
     #: What the model of a second session was shown by a search in other words.
     second_answer: str = ""
+    #: What that model was told at calls that had failed before.
+    hints: list[str] = field(default_factory=list)
 
     def failures(self) -> list[str]:
         """What an agent would miss."""
@@ -86,6 +97,9 @@ class Turn:
         if not self.briefing or len(self.briefing.encode()) > BRIEF:
             wrong.append(f"a later session was told {len(self.briefing.encode())} bytes, not 1 to {BRIEF}")
         wrong += [f"not found afterwards: {words}" for words in self.lost]
+        if not self.hints:
+            wrong.append("no hint reached the model at a call that had failed before")
+        wrong += [f"a hint of {len(hint.encode())} bytes" for hint in self.hints if len(hint.encode()) > MOST_HINT]
         return wrong + self._second_failures()
 
     def _second_failures(self) -> list[str]:
@@ -104,6 +118,7 @@ class Turn:
             told.append(f"  {tool}: {len(text.encode())} bytes, {dated} dates, {cited} grips: {' '.join(text.split())[:150]}…")
         told.append(f"  briefing of a later session: {len(self.briefing.encode())} bytes: {self.briefing[:300]!r}")
         told.append(f"  second session, other words: {' '.join(self.second_answer.split())[:300]!r}")
+        told += [f"  hint: {hint!r}" for hint in self.hints]
         told.append(f"  captured: {self.captured}; found afterwards: {self.found}; not found: {self.lost}")
         return told
 
@@ -148,6 +163,12 @@ def seed(place: Place, project: Path) -> str:
     told = [common | {"id": str(n), "timestamp": at, "role": role, "text": text} for n, (at, role, text) in enumerate(SAID)]
     source.write_text("".join(json.dumps(t) + "\n" for t in told), encoding="utf-8")
     place.ok("import", "jsonl", str(source))
+    for number, (failed, error, worked) in enumerate(FAILED):
+        call = {"session_id": "earlier", "cwd": str(project.resolve()), "tool_name": "Bash"}
+        failure = {"hook_event_name": "PostToolUseFailure", "error": error, "tool_use_id": f"f{number}"}
+        success = {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "done"}, "tool_use_id": f"w{number}"}
+        for outcome, line in ((failure, failed), (success, worked)):
+            place.ok("hook", "claude-code", stdin=json.dumps(call | outcome | {"tool_input": {"command": line}}))
     found = json.loads(place.ok("search", *QUERY.split(), "--all", "--json"))
     return next(str(g) for r in found["results"] for m in r["matches"] for g in m.get("grip_ids", ()))
 
@@ -184,14 +205,23 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["messages"] for b in blocks(m["content"]))
     script = [
         {"type": "tool_use", "name": prefix + "intelligent_search", "input": {"query": SEARCHED_AGAIN}},
+        *({"type": "tool_use", "name": "Bash", "input": {"command": failed, "description": "look"}} for failed, *_ in FAILED),
         {"type": "text", "text": "Single use, thirty seconds."},
     ]
+    allowed.append("Bash")
     with scripted(tools, "mock_messages_api.py", script, place.root / "claude-again") as address:
         model |= {"ANTHROPIC_BASE_URL": address}
         said(place, node, [*command, "-p", ASKED_AGAIN, *form, *allowed], project, model)
         request = json.loads((place.root / "claude-again/last_request.json").read_text(encoding="utf-8"))
     turn.second_answer = _claude_saw(request, prefix).get("intelligent_search", "")
+    turn.hints = hints_in(json.dumps(request))
     return turn
+
+
+def hints_in(request: str) -> list[str]:
+    """Return what a model was told at calls that had failed before, by the request as it was sent."""
+    fenced = re.findall(r"<recalled-by-memory-mcp>.*?</recalled-by-memory-mcp>", request.replace("\\n", "\n"), re.S)
+    return list(dict.fromkeys(text for text in fenced if "` failed here on " in text))
 
 
 def _claude_saw(request: dict[str, Any], prefix: str) -> dict[str, str]:
@@ -241,8 +271,11 @@ def opencode(node: Path, tools: Path, place: Place) -> Turn:
     place.ok("scheduler", "run", "render_briefings")
     _, later = run("Where were we?", place.root / "opencode-later")
     turn.briefing = _briefing(str(part.get("text", "")) for part in blocks(later["system"]))
-    _, request = run(ASKED_AGAIN, place.root / "opencode-again", use("intelligent_search", query=SEARCHED_AGAIN), answer)
+    calls = [{"type": "tool_use", "name": "bash", "input": {"command": failed, "description": "look"}} for failed, *_ in FAILED]
+    search = use("intelligent_search", query=SEARCHED_AGAIN)
+    _, request = run(ASKED_AGAIN, place.root / "opencode-again", search, *calls, answer)
     turn.second_answer = _claude_saw(request, f"{server}_").get("intelligent_search", "")
+    turn.hints = hints_in(json.dumps(request))
     return turn
 
 
@@ -278,13 +311,17 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["input"] for b in blocks(m.get("content", "")))
     script = [
         call | {"name": "intelligent_search", "arguments": json.dumps({"query": SEARCHED_AGAIN})},
+        *({"type": "function_call", "name": "exec_command", "arguments": json.dumps({"cmd": failed})} for failed, *_ in FAILED),
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Single use, thirty seconds."}]},
     ]
+    # What hints are made from is read again after five seconds.
+    time.sleep(6)
     with scripted(tools, "mock_responses_api.py", script, place.root / "codex-again") as address:
         (home / "config.toml").write_text(_codex_settings(place, address), encoding="utf-8")
         said(place, node, [*command, *run, ASKED_AGAIN], project, more)
         request = json.loads((place.root / "codex-again/last_request.json").read_text(encoding="utf-8"))
     turn.second_answer = _codex_saw(request).get("intelligent_search", "")
+    turn.hints = hints_in(json.dumps(request))
     return turn
 
 

@@ -33,7 +33,7 @@ MOST = 1_200
 #: The calls in their order.
 ORDER = ["get_retrieval_status", "intelligent_search"]
 QUIET = {"DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-_CALL = re.compile(r" memory_mcp\.server\.guard INFO (\w+) \S+ [\d.]+ ms$", re.MULTILINE)
+_CALL = re.compile(r" memory_mcp\.server\.calls INFO (\w+) \S+ [\d.]+ ms$", re.MULTILINE)
 _LOGGED = 10.0
 #: Other events of the same project, so that the search has enough to fill its budget with.
 _OTHERS = 300

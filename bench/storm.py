@@ -45,7 +45,16 @@ _FILED = 900.0
 _HELD = (2.0, 8.0)
 _PAUSE = (1.0, 6.0)
 #: Refusals that name a reason a person can do something about.
-_REASONS = ("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNAVAILABLE", "LOCKED", "is a link", "PERMISSION", "No space left")
+_REASONS = (
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "UNAVAILABLE",
+    "LOCKED",
+    "is a link",
+    "PERMISSION",
+    "No space left",
+    "the disk that holds",
+)
 _NOISE = ("indexes/bm25/CURRENT", "indexes/vector/CURRENT", "owner.json", "pauses.json", "daemon.log")
 _DELETED = (
     "daemon.sock",

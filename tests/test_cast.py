@@ -46,6 +46,7 @@ def stands_alone(svg: str) -> bool:
     return not re.search(r"<script|@import|@font-face|href|url\(|/tmp/|/root/", svg.replace('xmlns="http://www.w3.org', ""))
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_program_recorded_now_answers_with_a_grip_and_opens_it(script: ModuleType, tmp_path: Path) -> None:
     text = script.cast(script.record(tmp_path))
     assert json.loads(text.splitlines()[0])["version"] == 2

@@ -184,7 +184,8 @@ def test_the_hooks_that_are_shown_name_a_command_and_events_that_exist() -> None
         payload |= {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "x"}}
         payload |= {"error": "e", "last_assistant_message": "m", "agent_id": "a", "compact_summary": "c", "reason": "other"}
         heard = ClaudeCodeHooks().parse_payload(json.dumps(payload), Envelope("1-a", 1_767_225_600_000))
-        assert heard.drafts or heard.skip_reason == f"{event} with {NO_TEXT}"
+        # Before a call nothing is kept; a hint may be given.
+        assert heard.drafts or heard.skip_reason in (f"{event} with {NO_TEXT}", "PreToolUse")
 
 
 def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:

@@ -38,6 +38,7 @@ ANY = st.text(max_size=80)
         ("2026-01-30", ["2026-01-30", "2026", "01", "30"]),
         ("C++ and C# or Go", ["c++", "c#", "c", "go"]),
         ("Caroline's", ["carolin"]),
+        ("12\u2192C++ in node#3 \u2014 \u2502a#b\u2500d++", ["12", "c++", "c", "node", "3", "b", "d++"]),
         ("user@example.com", ["user@example.com", "user", "exampl", "com", "example.com"]),
         ("APIs", ["api"]),
         ("__init__", ["init"]),

@@ -46,8 +46,8 @@ class _Counted:
     def __init__(self, cursor: Any, read: Read) -> None:
         self._cursor, self._read = cursor, read
 
-    def execute(self, sql: str, *parameters: Any) -> "_Counted":
-        self._read.statements.append(sql)
+    def execute(self, sql: Any, *parameters: Any) -> "_Counted":
+        self._read.statements.append(sql if isinstance(sql, str) else sql.query)
         return _Counted(self._cursor.execute(sql, *parameters), self._read)
 
     def fetchall(self) -> list[Any]:
@@ -68,8 +68,8 @@ def asked_of_the_store() -> Iterator[Read]:
 
     def counted(whole: Any) -> Any:
         @contextmanager
-        def cursor(self: Connection) -> Iterator[_Counted]:
-            with whole(self) as given:
+        def cursor(self: Connection, *given_options: Any, **options: Any) -> Iterator[_Counted]:
+            with whole(self, *given_options, **options) as given:
                 yield _Counted(given, read)
 
         return cursor

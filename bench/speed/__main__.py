@@ -1,10 +1,12 @@
 """How fast it is on a real history: every promise with what was measured, other engines beside it in the same run.
 
-A history is made of the real sessions in --data (`bench.histories`), or taken from --history, and imported by the command
-and the daemon; or --store is a data directory with it, which is copied. Processor time is that of the daemon and of the
-pump, from /proc; on a machine that does other work as well, believe it and the ratios, not the wall.
+A history is made of the real sessions in --data (`bench.histories`), with --raw is their files as they are, or is taken from
+--history, and imported by the command and the daemon; or --store is a data directory with it, which is copied. What only
+reads runs twice, and the slower run counts; the machine's load stands before each group and at the end. Processor time is
+that of the daemon and of the pump, from /proc; on a machine that does other work as well, believe it and the ratios, not the
+wall.
 
-    python -m bench.speed --data DIR [--events 48000] [--history DIR] [--store DIR] [--rows questions,writes] [--json FILE]
+    python -m bench.speed --data DIR [--events 48000] [--raw] [--history DIR] [--store DIR] [--rows kinds,writes] [--json FILE]
     python -m bench.speed scale --data DIR --folder DIR [--sizes 100000,500000,1000000] [--rows start,questions]
 """
 
@@ -15,15 +17,16 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
 
 from bench import histories
 from bench.place import VISIBLE, Place
-from bench.speed import reads, rest, scale, writes
+from bench.speed import kinds, reads, rest, scale, writes
 from bench.speed.run import Options, Run, copied, stopped
-from bench.speed.table import Row, lines
+from bench.speed.table import Row, lines, slower
 from bench.speed.writes import bring_in
 
 #: In this order: what writes comes last.
@@ -36,6 +39,8 @@ GROUPS: Mapping[str, Callable[[Run], Awaitable[list[Row]]]] = {
     "idle": rest.idle,
     "disk": rest.disk,
     "questions": reads.questions,
+    "kinds": kinds.kinds,
+    "calls": kinds.calls,
     "small": reads.small,
     "status": reads.status,
     "writes": writes.writes,
@@ -43,6 +48,8 @@ GROUPS: Mapping[str, Callable[[Run], Awaitable[list[Row]]]] = {
     "beside": writes.beside,
     "import": writes.imported,
 }
+#: Groups that run several times: they write nothing, and do not count from the beginning.
+_READING = {"start", "handshakes", "commands", "questions", "kinds", "calls", "small"}
 
 
 def load() -> str:
@@ -69,7 +76,8 @@ def measure(
         run = Run(place, history, options, data)
         for name in [one for one in GROUPS if one in groups and one not in found]:
             say(f"{name}: load {load()}")
-            found[name] = anyio.run(GROUPS[name], run)
+            times = options.runs if name in _READING else 1
+            found[name] = slower([anyio.run(GROUPS[name], run) for _ in range(times)])
             say("\n".join(lines(found[name])))
         stopped(place)
     return found
@@ -81,7 +89,12 @@ def whole(arguments: argparse.Namespace, options: Options, say: Callable[[str], 
         root, history = Path(scratch), arguments.history
         if history is None:
             history = root / "history"
-            histories.write(history, arguments.data, arguments.events)
+            if arguments.raw:
+                history.mkdir()
+                (history / "projects").symlink_to((arguments.data / "transcripts").resolve())
+                (history / "questions.json").write_text(json.dumps(histories.questions(arguments.data)), encoding="utf-8")
+            else:
+                histories.write(history, arguments.data, arguments.events)
         chosen = arguments.rows or tuple(GROUPS)
         found = measure(root, history, options, arguments.store, arguments.data, chosen, say)
     print("\n".join(lines([row for rows in found.values() for row in rows])))
@@ -105,6 +118,7 @@ def parsed(words: Sequence[str] | None = None) -> tuple[argparse.Namespace, Opti
     parser.add_argument("what", nargs="?", choices=("all", "scale"), default="all")
     parser.add_argument("--data", type=Path, help="folder with real sessions (transcripts, commits, locomo)")
     parser.add_argument("--events", type=int, default=48_000, help="size of the history that is made")
+    parser.add_argument("--raw", action="store_true", help="the files of real sessions as they are, not recombined")
     parser.add_argument("--history", type=Path, help="a history that was made before")
     parser.add_argument("--store", type=Path, help="a data directory with that history in it, complete and closed")
     parser.add_argument("--folder", type=Path, help="where stores are put; those of several sizes are kept there")
@@ -130,6 +144,8 @@ def main() -> int:
     if not VISIBLE:
         print("skipped: processes are looked at through /proc")
         return 0
+    if not find_spec("tantivy"):
+        print("tantivy is not installed, so it is not measured beside", file=sys.stderr)
     before = load()
     found = (sizes if arguments.what == "scale" else whole)(arguments, options, lambda line: print(line, file=sys.stderr))
     busy = f"load average {before} before, {load()} after; {os.cpu_count()} cores"

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
@@ -18,8 +19,11 @@ from bench.speed.table import Row, spread
 
 TOOLS = ("intelligent_search", "teleport_search")
 #: Milliseconds by the wall.
-_BARS = {"intelligent_search": {"p50": 15.0, "p99": 60.0}, "teleport_search": {"p50": 6.0, "p99": 20.0}}
-_SMALL_BARS = {"intelligent_search": {"p50": 10.0, "p99": 25.0}, "teleport_search": {"p50": 5.0, "p99": 12.0}}
+_BARS = {
+    "intelligent_search": {"p50": 14.0, "p95": 30.0, "p99": 60.0},
+    "teleport_search": {"p50": 7.0, "p95": 10.0, "p99": 15.0},
+}
+_SMALL_BARS = {"intelligent_search": {"p50": 9.0, "p99": 20.0}, "teleport_search": {"p50": 6.0, "p99": 12.0}}
 #: Questions before it is counted, at most.
 _WARM = 20
 #: Conversations of LoCoMo that make the small store.
@@ -35,12 +39,14 @@ async def systems(run: Run, place: Place, said: Sequence[tuple[str, str]]) -> As
         found: dict[str, Tool | Tantivy] = {name: Tool(ours, name, scope="all") for name in TOOLS}
         if run.paired:
             file = place.root / "fts5.sqlite"
-            fts5.fill(file, said)
+            if not file.exists():
+                fts5.fill(file, said)
             other = await stack.enter_async_context(run.other("-m", "bench.speed.fts5", str(file)))
             empty = await stack.enter_async_context(run.other("-c", EMPTY))
             found |= {"FTS5 server": Tool(other, "search"), "empty server": Tool(empty, "nothing")}
             if find_spec("tantivy"):  # of no use to the program, so that whoever wants it beside installs it
-                found["tantivy, in process"] = Tantivy(place.root / "tantivy", said)
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(dir=place.root))
+                found["tantivy, in process"] = Tantivy(Path(scratch) / "tantivy", said)
         yield found
 
 

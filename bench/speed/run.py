@@ -56,6 +56,8 @@ class Options:
     #: Commands and handshakes of each kind; starts of the daemon.
     repeats: int = 7
     starts: int = 4
+    #: Runs of what only reads; the slower counts.
+    runs: int = 2
     #: Events imported beside searches; events of the small store, where it is cut from the history.
     beside: int = 10_000
     small: int = 600

@@ -14,6 +14,7 @@ import anyio
 
 from bench import histories
 from bench.place import Place
+from bench.speed.kinds import calls
 from bench.speed.reads import questions
 from bench.speed.rest import disk, memory, start
 from bench.speed.run import Options, Run, copied, stopped
@@ -22,7 +23,14 @@ from bench.speed.writes import alone, bring_in
 
 Group = Callable[[Run], Awaitable[list[Row]]]
 #: What is measured on each size.
-GROUPS: Mapping[str, Group] = {"start": start, "memory": memory, "questions": questions, "disk": disk, "alone": alone}
+GROUPS: Mapping[str, Group] = {
+    "start": start,
+    "memory": memory,
+    "questions": questions,
+    "calls": calls,
+    "disk": disk,
+    "alone": alone,
+}
 
 
 def built(data: Path, folder: Path, events: int, still: float) -> tuple[Path, list[Row]]:

@@ -53,12 +53,15 @@ class Disk:
 
     database: int
     indexes: int
+    everything: int = 0
 
     @classmethod
     def of(cls, place: Place) -> "Disk":
         """Its files as they are now."""
         database = [place.directory / "memory.duckdb", place.directory / "memory.duckdb.wal"]
-        return cls(sum(map(machine.size_of, database)), machine.size_of(place.directory / "indexes"))
+        return cls(
+            sum(map(machine.size_of, database)), machine.size_of(place.directory / "indexes"), machine.size_of(place.directory)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,16 @@ class Texts:
         """Session and text of every event."""
         with self._connection() as connection:
             return connection.execute("SELECT session_id, text FROM event ORDER BY seq").fetchall()
+
+    def days(self) -> list[str]:
+        """The days on which something was said, in order."""
+        with self._connection() as connection:
+            return [
+                day
+                for (day,) in connection.execute(
+                    "SELECT DISTINCT strftime(make_timestamp(ts * 1000), '%Y-%m-%d') FROM event ORDER BY 1"
+                ).fetchall()
+            ]
 
     def _connection(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(str(self.place.directory / "memory.duckdb"), read_only=True)

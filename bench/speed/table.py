@@ -34,6 +34,13 @@ def spread(name: str, unit: str, values: Sequence[float], **more: Any) -> Row:
     return Row(name, unit, shares, **more)
 
 
+def slower(runs: Sequence[Sequence[Row]]) -> list[Row]:
+    """Of several runs of the same rows each time the one that did worse."""
+    return [
+        max(same, key=lambda row: next(iter(row.values.values())) * (-1 if row.least else 1)) for same in zip(*runs, strict=True)
+    ]
+
+
 def number(value: float) -> str:
     """Three figures that say something."""
     if abs(value) >= 100:

@@ -118,6 +118,7 @@ def disk_rows(when: str, running: Disk, after: Disk, text: int) -> list[Row]:
         Row(f"database {when}", "MB", sizes, note=f"{text / 1e6:.1f} MB of text"),
         Row(f"… over its text, {when}", "x", ratios, {"running": 2.0, "stopped": 2.0}),
         Row(f"indexes {when}", "MB", {"": after.indexes / 1e6}),
+        Row(f"all files over the text, {when}", "x", {"": after.everything / text}, {"": 2.0}),
     ]
 
 

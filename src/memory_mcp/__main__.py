@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start_daemon at once.
 FORWARDED = frozenset(
     {
-        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval"),
+        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval", "how", "why"),
+        *("handoff", "rules"),
         *("scheduler", "watch", "spend", "projects", "agents", "activity", "correct", "retract", "backup"),
-        *("pause", "resume", "exclude", "sync", "embedder status", "refine due", "refine show"),
+        *("pause", "resume", "exclude", "hints", "sync", "embedder status", "refine due", "refine show"),
         *("admin check", "admin rebuild-toc", "admin stats", "admin overview", "admin audit", "admin compact"),
         *("admin acknowledge-loss", "admin rebuild-index", "admin prune-bm25", "admin prune-vector", "admin index-stats"),
     }

@@ -1,14 +1,16 @@
 """Wires every room of one memory, and closes them in order. Importing it loads no engine."""
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base import extensions, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.capture.sources import all_importers, make_capture, make_follower, make_importer
 from memory_mcp.config import Settings, config_path
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from memory_mcp.capture.watch import DirectoryWatch
     from memory_mcp.importers.base import Importer, ImportReport
     from memory_mcp.indexes.accelerators import Accelerators
-    from memory_mcp.indexes.copy_reader import CopyReader
+    from memory_mcp.indexes.index_reader import IndexReader
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
     from memory_mcp.search.layers.agentic.navigate import AgenticLayer
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from memory_mcp.storage.values import AppendResult, WriteRequest
     from memory_mcp.tree.derive.derivation import Derivation
     from memory_mcp.tree.toc.improve import Improver
+    from memory_mcp.tree.toc.later_changes import LaterChanges
+    from memory_mcp.tree.toc.noticed import Contradictions
+    from memory_mcp.tree.toc.work_reader import WorkReader
     from memory_mcp.upkeep.jobs.base import Job
     from memory_mcp.upkeep.jobs.improve_summaries import SummaryParts
     from memory_mcp.upkeep.jobs.scheduler import Scheduler
@@ -103,7 +108,7 @@ class App:
         from memory_mcp.tree.toc.tree import Tree
 
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
-        self.clock: Clock = clock or SystemClock()
+        self.clock, self._is_shared = clock or SystemClock(), storage is not None
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = storage or get_engine(settings.storage.engine).open(settings.storage.opening(directory, lock))
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
@@ -113,8 +118,9 @@ class App:
         self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe_events)
         self.gate = Gate(make_capture(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
+        self.contradictions = self._contradictions(directory if storage is None else None)
         self.derivation, self.improver = self._derivation()
-        self.shown, self.accelerators = self._copy_reader(), self._accelerators(directory)
+        self.index_reader, self.accelerators = self._make_index_reader(), self._accelerators(directory)
         self.agentic, self.teleports, self.hybrid, self.topics = self._make_layers()
         self.engine = Engine(self.engine_parts())
         self._watch = self._watch_spool(directory) if callbacks.watches_spool else None
@@ -122,16 +128,37 @@ class App:
         if self._watch is not None:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
+    @cached_property
+    def work_reader(self) -> "WorkReader":
+        """What was asked and done in segments, as read before."""
+        from memory_mcp.tree.toc.work_reader import WorkReader
+
+        # Another server may forget in a shared store.
+        return WorkReader(self.storage, lambda: not (self._is_shared or self.derivation.count_pending()))
+
+    @cached_property
+    def later_changes(self) -> "LaterChanges":
+        """What repositories say since; nothing in a shared store, whose directories are those of other machines."""
+        from memory_mcp.tree.toc.later_changes import LaterChanges
+
+        return LaterChanges(self.storage, self.calendar, 0 if self._is_shared else self.settings.retrieval.repository_ms)
+
+    def _contradictions(self, directory: Path | None) -> "Contradictions":
+        """Return what finds them; `directory` is None for a store that others may share."""
+        from memory_mcp.tree.toc.noticed import Contradictions
+
+        contradictions = Contradictions(self.storage, self.calendar, directory)
+        self.storage.superseded.follow_contradictions(contradictions)
+        return contradictions
+
     def _derivation(self) -> "tuple[Derivation, Improver]":
         from memory_mcp.tree.derive.close_segments import SegmentDeriver
         from memory_mcp.tree.derive.derivation import Derivation
         from memory_mcp.tree.derive.rollup import RollUps
         from memory_mcp.tree.derive.workers import DeriveWorkers
         from memory_mcp.tree.toc.improve import Improver
-        from memory_mcp.tree.toc.noticed import Contradictions
         from memory_mcp.tree.toc.projects import ProjectRefiling
 
-        self.storage.superseded.follow_contradictions(Contradictions(self.storage, self.calendar))
         derivation = Derivation(
             SegmentDeriver(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
@@ -168,10 +195,16 @@ class App:
         return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *common)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
+        from memory_mcp.upkeep.jobs.scheduler import Scheduler
+
+        jobs = self._iter_jobs(directory)
+        return Scheduler(jobs, self.storage.outbox, self.calendar, self.clock, self._list_added_jobs)
+
+    def _iter_jobs(self, directory: Path | None) -> "Iterator[Job]":
+        """Yield the jobs, loaded with the first."""
         from memory_mcp.tree.derive.derivation import Depth
         from memory_mcp.upkeep.jobs.registry import JOBS, JobParts
         from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings
-        from memory_mcp.upkeep.jobs.scheduler import Scheduler
 
         factor, hooks, gap = self.settings.retrieval.token_factor, self.settings.hooks, self.settings.toc.gap_minutes
         parts = JobParts(
@@ -184,6 +217,7 @@ class App:
             follow=make_follower(self.settings.ingest, self.storage.outbox, directory, self.append, lambda: self.gate.capture),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             publishing=lambda: self.derivation.publishing,
+            later_changes=self.later_changes,
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,
@@ -195,10 +229,9 @@ class App:
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )
-        jobs = [make(parts) for make in JOBS.values()]
-        return Scheduler(jobs, self.storage.outbox, self.calendar, self.clock, self._added_jobs)
+        yield from (make(parts) for make in JOBS.values())
 
-    def _added_jobs(self) -> "list[Job]":
+    def _list_added_jobs(self) -> "list[Job]":
         return [make(self) for make in extensions.load_all(extensions.JOBS).values()]
 
     def _hands(self, directory: Path | None) -> "SummaryParts":
@@ -214,11 +247,11 @@ class App:
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
         return SummaryParts(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
 
-    def _copy_reader(self) -> "CopyReader":
-        from memory_mcp.indexes.copy_reader import CopyReader
+    def _make_index_reader(self) -> "IndexReader":
+        from memory_mcp.indexes.index_reader import IndexReader
 
         last_seq = self.storage.events.last_seq
-        return CopyReader(lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, last_seq)
+        return IndexReader(lambda: self.accelerators.keyword_index, self.storage.outbox, last_seq)
 
     def _make_layers(self) -> "tuple[AgenticLayer, dict[LayerName, TeleportLayer], HybridLayer, TopicsLayer]":
         """Return the layers; where an index is off or broken, their status tells why."""
@@ -227,10 +260,10 @@ class App:
         from memory_mcp.search.layers.teleport import TeleportLayer
         from memory_mcp.search.layers.topics import TopicsLayer
 
-        parts = (self.accelerators, self.storage, self.tree, self.shown)
-        bm25, vector = (TeleportLayer(name, *parts) for name in (LayerName.BM25, LayerName.VECTOR))
+        parts = (self.accelerators, self.storage, self.tree)
+        bm25, vector = (TeleportLayer(name, *parts, self.index_reader) for name in (LayerName.BM25, LayerName.VECTOR))
         topics = TopicsLayer(*parts, self.clock, has_hybrid=self.settings.server.profile == "full")
-        agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
+        agentic = AgenticLayer(self.storage, self.tree, self.clock, self.index_reader)
         return agentic, {LayerName.BM25: bm25, LayerName.VECTOR: vector}, HybridLayer(bm25, vector), topics
 
     def engine_parts(self) -> "EngineParts":
@@ -244,7 +277,7 @@ class App:
         return EngineParts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
-            scanner=Scan(self.storage, self.tree, self.shown),
+            scanner=Scan(self.storage, self.tree, self.index_reader),
             interrupt=self.storage.interrupt_reads,
             wait=self.accelerators.wait_loaded,
             clock=self.clock,
@@ -360,5 +393,8 @@ class App:
             self._watch.close()
             self._watch = None
         self.scheduler.stop()
+        if "later_changes" in self.__dict__:
+            self.later_changes.close()
+        self.contradictions.save()
         self.accelerators.close()
         self.storage.close()

@@ -15,12 +15,13 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import extensions, foreign_files, machine, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.importers.settings import HooksSettings, IngestSettings
@@ -40,7 +41,7 @@ _PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>pass
 
 #: Settings and sections that there were, with what holds instead.
 REMOVED: Mapping[str, str] = {
-    "storage.memory_limit_mb": "DuckDB may use 128 MB.",
+    "storage.memory_limit_mb": "DuckDB may use 64 MB.",
     "ingest.max_text_bytes": "The longest text of one event is 1 MiB; of a longer one head and tail are kept.",
     "ingest.tool_result_bytes": "The longest text of one tool result is 64 KiB; of a longer one head and tail are kept.",
     "ingest.redact": "Secrets are always replaced before anything is stored.",
@@ -81,17 +82,22 @@ class RetrievalSettings:
 
     bounds: StopConditions = field(default_factory=StopConditions)
     token_factor: float = setting(1.0, "Multiplies estimated tokens wherever a budget is kept.")
+    repository_ms: int = setting(
+        100, "An answer waits so long for what git says became of code that its statements are about; 0: git is not asked."
+    )
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
+        if not 0 <= self.repository_ms <= 5000:
+            raise ConfigError("retrieval.repository_ms must lie between 0 and 5000")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """What clients of the server see."""
 
-    profile: str = setting("default", "Tools offered: default (nine) or full.")
+    profile: str = setting("default", "Tools offered: default (ten) or full.")
     scope: str = setting("project", "Default scope of a search: project (the caller's, when known) or all.")
     scope_lock: bool = setting(
         False, "Bind each connection to its project: others are refused, and their ids do not exist. Not for commands."

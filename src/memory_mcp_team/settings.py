@@ -1,10 +1,11 @@
 """The section `team` of the settings: how callers prove who they are, and how much each tenant may use."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 
 _T = TypeVar("_T")

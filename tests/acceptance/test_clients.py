@@ -37,12 +37,21 @@ def a_turn() -> Turn:
         "expand_grip": f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}",
     }
     turn = Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, briefing="Where we left off", found=["quokka"])
+    turn.hints = [f"{GRIP} failed here before"]
     turn.second_answer = f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}\n{ASKED}"
     return turn
 
 
 def test_a_turn_that_saw_dated_cited_words_is_sound() -> None:
     assert a_turn().failures() == []
+
+
+@pytest.mark.parametrize(("hints", "failure"), [([], "no hint reached the model"), (["x" * 1000], "a hint of 1000 bytes")])
+def test_a_turn_without_a_short_hint_is_a_failure(hints: list[str], failure: str) -> None:
+    turn = a_turn()
+    turn.hints = hints
+    [wrong] = turn.failures()
+    assert wrong.startswith(failure)
 
 
 @pytest.mark.parametrize("tool", LEAN)

@@ -263,11 +263,13 @@ def test_a_daemon_tells_of_the_store_it_has_open_and_keeps_the_settings_of_befor
     own |= {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     started = json.loads(inside("daemon", "start", "--json", env=own).stdout)
     try:
-        # What the daemon does by itself after a start has to be over before its files can be compared.
+        # What the daemon does after a start and with its first reader has to be over before its files can be compared.
+        inside("doctor", env=own)
         _settled(home)
         found = states(looked(command, home, **own))
         assert (found["store"], found["tree"], found["lock"], found["daemon"]) == ("ok", "ok", "ok", "ok")
         file.write_text("[toc]\ngap_minutes = 20\n")
+        _settled(home)
         done = looked(inside, home, **own)
         assert "the settings file changed since it started (toc.gap_minutes)" in told(done, "daemon")["text"]
         assert json.loads(inside("daemon", "status", "--json", env=own).stdout)["pid"] == started["pid"]

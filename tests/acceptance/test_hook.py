@@ -351,6 +351,7 @@ OF_A_HOOK = (
 )
 #: Where no daemon answers: what takes secrets out.
 RULES = (
+    "base.dataclass",
     "redact",
     "capture",
     "capture.payloads",

@@ -54,7 +54,7 @@ LATER = [
 
 
 #: Points that tests of their own visit.
-ELSEWHERE = ("index.", "topics.", "backup.", "restore.", "sync.", "forget.", "migrate.", "share.")
+ELSEWHERE = ("writes.", "index.", "topics.", "backup.", "restore.", "sync.", "forget.", "migrate.", "share.")
 
 
 def line(d: EventDraft) -> str:

@@ -15,7 +15,7 @@ from bench.speed.table import Row, lines
 from bench.speed.writes import another
 
 SAMPLES = Path(memory_mcp.__file__).parent / "samples" / "projects"
-TINY = Options(questions=4, many=6, writes=3, idle=0.5, rest=0.5, repeats=1, starts=1, beside=20, small=20, still=0.2)
+TINY = Options(questions=4, many=6, writes=3, idle=0.5, rest=0.5, repeats=1, starts=1, runs=1, beside=20, small=20, still=0.2)
 #: These share one daemon, and say what most people want to know.
 SHORT = ("packages", "questions", "status")
 

@@ -34,7 +34,7 @@ def test_help_begins_with_a_few_commands_and_all_are_listed_in_groups(cli: Cli) 
     assert cli("--version").out == f"memory-mcp {__version__}\n"
     described = [*registry.FIRST, *(name for names in registry.GROUPS.values() for name in names)]
     assert re.findall(r"^  ([a-z]+)  ", shown, re.M) == described
-    assert len(described) == 24
+    assert len(described) == 30
     named = [name for names in registry.group_further().values() for name in names]
     assert sorted([*described, *named]) == sorted(registry.describe_commands())
     for title, names in registry.group_further().items():
@@ -119,6 +119,7 @@ def test_every_command_explains_itself(cli: Cli) -> None:
         assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_group_without_a_word_shows_its_state_and_what_else_it_does(memory: Cli) -> None:
     for name, alone in registry.STATE_COMMANDS.items():
         done = memory(name)

@@ -43,6 +43,7 @@ def test_each_way_on_is_one_that_can_be_gone(memory: Cli) -> None:
     assert (session["kind"], len(session["events"])) == ("session", 4)
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_nothing_is_called_says_where_ids_are_found_and_a_time_that_holds_nothing_a_command(cli: Cli, copy: Path) -> None:
     # Topics are looked for by the first question about one.
     for name in ("nonsense", "grip:1:0123456789abcdef", "topic:0123456789ab", "01ARZ3NDEKTSV4RRFFQ69G5FAV"):

@@ -58,6 +58,7 @@ def ids(found: dict[str, Any]) -> list[str]:
 # search
 
 
+@pytest.mark.usefixtures("processes")
 @requirement("us:US-09", "us:US-10", "bm25:FR-05.1", "bm25:FR-05.4", "bm25:session-search-output")
 def test_results_are_shown_as_blocks_with_score_type_level_keywords_date_and_quote(jump: Cli) -> None:
     done = jump("teleport", "search", "JWT", "token", "expiration")
@@ -273,6 +274,7 @@ def test_with_a_model_both_documents_and_vectors_count(told: Told, monkeypatch: 
 # admin
 
 
+@pytest.mark.usefixtures("processes")
 @requirement("us:US-05", "us:US-11", "bm25:FR-06.1", "tele:TELE-05", "bm25:FR-06.2", "bm25:FR-02.5")
 def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_documents_so_far(
     cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch
@@ -297,6 +299,7 @@ def test_an_index_is_built_anew_and_the_command_says_what_it_made_and_the_docume
     assert (refused.status, refused.err.startswith("Vector index not enabled. No model")) == (3, True)
 
 
+@pytest.mark.usefixtures("processes")
 @requirement("bm25:risk-index-corruption")
 def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, ready: Path) -> None:
     victim, content = max(read_at_rest(ready / "indexes" / "bm25" / "parts").items(), key=lambda item: len(item[1]))
@@ -312,6 +315,7 @@ def test_a_damaged_index_is_reported_and_a_rebuild_mends_it(cli: Cli, ready: Pat
     assert cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]["healthy"] is True
 
 
+@pytest.mark.usefixtures("processes")
 @requirement("bm25:FR-09.3", "bm25:FR-09.5", "bm25:FR-09.6", "bm25:risk-index-size")
 def test_pruning_leaves_old_documents_out_of_the_index_and_nothing_out_of_the_memory(cli: Cli, ready: Path) -> None:
     built = cli("admin", "index-stats", "--data-dir", str(ready), "--json").data["indexes"]["bm25"]
@@ -345,6 +349,7 @@ def test_a_prune_that_says_nothing_sensible_is_refused(jump: Cli, argv: tuple[st
 # inside the daemon
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_index_is_built_anew_as_in_the_daemon_on_a_memory_that_is_open_already(jump: Cli) -> None:
     assert jump("admin", "rebuild-index", "--json").data["rebuilt"]["bm25"]["documents"] > FILLERS
 

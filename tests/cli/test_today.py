@@ -12,6 +12,7 @@ from memory_mcp.base.scope import root_commit_of
 from tests.cli.conftest import Cli, Told, said
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_project_tells_what_was_asked_and_what_came_of_it_with_grips_an_older_one_when_it_is_named(memory: Cli) -> None:
     data = memory("today", "--json").data
     # The other project's last event is years older than fourteen days that hold anything.

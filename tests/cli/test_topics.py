@@ -38,6 +38,7 @@ def small(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App
         yield app
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_first_question_finds_topics_where_no_process_did(memory: Cli) -> None:
     lines = memory("topics", "status").out.splitlines()
     assert lines[0] == "topics: enabled, healthy"

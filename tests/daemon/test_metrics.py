@@ -85,6 +85,7 @@ _SAMPLE = re.compile(r"([a-z_0-9]+)(?:\{(.*)\})? ([^ ]+)\Z")
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     """From nothing, whatever other tests of this process have counted."""
     monkeypatch.setattr(metrics, "_live", None)
+    monkeypatch.setattr(metrics, "_early", None)
     metrics.start()
 
 
@@ -230,7 +231,8 @@ def test_a_call_that_is_given_up_is_counted_as_cancelled(app: App) -> None:
         scopes[0].cancel()
         await anyio.sleep_forever()
 
-    server = MemoryServer("slow", [Tool.from_function(slow, name="get_retrieval_status")])
+    tool = Tool.from_function(slow, name="get_retrieval_status")
+    server = MemoryServer("slow", {tool.name: lambda: tool})
 
     async def main() -> None:
         with anyio.CancelScope() as scope:
@@ -353,6 +355,7 @@ def test_the_steps_of_a_search_are_spans_within_each_other(app: App, monkeypatch
         return recorder
 
     monkeypatch.setattr(trace, "get_tracer", tracer)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder)
     app.ask(Query("idempotency key", 5))
     assert set(asked) == {"memory_mcp"}
     whole = "intelligent_search"

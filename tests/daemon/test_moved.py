@@ -38,8 +38,14 @@ def replace_file(directory: Path) -> None:
     (directory / "other").replace(directory / "memory.duckdb")
 
 
+def delete(directory: Path) -> None:
+    """Delete a directory into which a daemon may still be writing."""
+    while directory.exists():
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 GONE: dict[str, Callable[[Path], object]] = {
-    "deleted": shutil.rmtree,
+    "deleted": delete,
     "moved": lambda directory: directory.rename(directory.with_name("elsewhere")),
     "replaced": replace,
     "emptied": empty,

@@ -139,8 +139,8 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasti
     loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
     ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
     client = ("service", "service.client", *(f"service.client.{name}" for name in ("door", "handshake", "link", "pump", "relay")))
-    front = ("__main__", "base", *(f"base.{name}" for name in ("environment", "lines", "machine", "ownership", "paths")))
-    assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in (*front, *client))}
+    base = ("base", *(f"base.{name}" for name in ("dataclass", "environment", "lines", "machine", "ownership", "paths")))
+    assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in ("__main__", *base, *client))}
     foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
     assert {n for n in foreign if not n.startswith("_")} == set()
 

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.server import service
 from tests.daemon.inside import WORDS, Beside
@@ -109,10 +110,17 @@ def test_a_start_waits_for_no_damaged_index_and_damage_lowers_the_tier_until_it_
     """
     damage(folder(place))
 
+    async def is_committed() -> bool:
+        with suppress(IndexUnreadable):
+            return manifest(place) is not None
+        return False
+
     async def work(client: Client) -> None:
         assert {"teleport_search", "intelligent_search"} <= {t.name for t in (await client.list_tools()).tools}
         await answered(client)
         await until(client, (4, True))
+        # A rebuilt index answers before its files are in place.
+        await until_async(is_committed)
         before = manifest(place).number
         flipped(folder(place))
 

@@ -86,6 +86,18 @@ def test_the_tree_is_the_same_wherever_it_is_derived(
     assert bool(caller.turns) == (place is ExecutionMode.ASIDE)
 
 
+def test_the_tree_is_the_same_if_each_write_is_published_with_its_periods(expected: dict[str, tuple[str, str, int]]) -> None:
+    here = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
+    drafts = a_small_history(1)
+    for start in range(0, len(drafts), 25):
+        here.write(drafts[start : start + 25], "test")
+        here.derivation.run_together()
+        assert not here.derivation.has_touched
+    assert nodes(here) == expected
+    assert findings(here) == []
+    here.close()
+
+
 @pytest.mark.parametrize("place", list(ExecutionMode))
 @pytest.mark.few(2)
 def test_only_the_levels_asked_for_are_brought_up_to_date(app: App, place: ExecutionMode) -> None:

@@ -15,6 +15,8 @@ from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def app(tmp_path: Path, clock: FakeClock) -> Iterator[App]:

@@ -20,7 +20,9 @@ from tokenizers.pre_tokenizers import Whitespace
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
+from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.embed.static import TokenMeanModel
+from memory_mcp.embed.tokens import LibraryTokens
 from tests.indexes.models import WORDS, static_model
 from tests.waiting import PATIENCE, together
 
@@ -131,6 +133,12 @@ def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:
         "import os; assert os.environ['TOKENIZERS_PARALLELISM'] == 'false'"
     )
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=PATIENCE)
+    code = (
+        "import sys; from memory_mcp.embed.model2vec import Model2Vec; m = Model2Vec(sys.argv[1]);"
+        "assert m.embed(['getUserName of the login-form (v2)']).any(); assert 'tokenizers' not in sys.modules;"
+        "m.embed(['\\u05d0\\u05d1']); assert 'tokenizers' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(resolve_model(BUNDLED, None).folder)], check=True, timeout=PATIENCE)
 
 
 class _AsTheLibraryDoes(StaticModel):
@@ -155,7 +163,7 @@ def test_vectors_are_those_of_the_library_to_the_last_bit(kind: type, extra: str
     if extra in ("mapping", "both"):
         found["mapping"] = random.integers(0, count, count).astype(np.int64)
     config = {"normalize": normalize, "max_length": 6}
-    ours = TokenMeanModel(found, _tokenizer(), config)
+    ours = TokenMeanModel(found, LibraryTokens(_tokenizer()), config)
     theirs = _AsTheLibraryDoes(
         rows,
         _tokenizer(),

@@ -24,9 +24,9 @@ from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25Kind
 from memory_mcp.indexes.bm25.search import search_documents
 from memory_mcp.indexes.build import ShardBuilder
-from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
 from memory_mcp.indexes.follow import FollowedIndex, follow_changes
+from memory_mcp.indexes.index_reader import IndexReader
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
@@ -35,9 +35,8 @@ from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shard import IndexKind
 from memory_mcp.indexes.shard_store import BuiltShard
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.grip import Quotation, hash_quote
-from memory_mcp.model.ids import NodeId, event_id_from, grip_id_from, hash_parts, make_key, node_key, segment_id
-from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.model.ids import grip_id_from, node_key, segment_id
+from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, ms
@@ -223,19 +222,7 @@ def document(key: tuple[int, int], kind: DocType, words: Sequence[str], start: i
         kind="",
         words=tuple(words),
         gist=" ".join(words),
-        copy=said(words[-1], start, project) if kind is DocType.GRIP else toc_node(start, end, project),
     )
-
-
-def said(quote: str, at: int, project: str) -> Quotation:
-    """What is shown of a grip."""
-    key = event_id_from(make_key(at, hash_parts("made up", quote)))
-    return Quotation(quote, key, at, "a session", project, "claude-code", "user", "", "", hash_quote(quote))
-
-
-def toc_node(start: int, end: int, project: str) -> TocNode:
-    """What is shown of a segment."""
-    return TocNode(NodeId("toc:segment:made-up"), TocLevel.SEGMENT, start, end, "a title", "", (), (), projects=(project,))
 
 
 def unit(number: int, text: str, *quotes: str, project: str = SHOP) -> Unit:
@@ -370,6 +357,6 @@ def serving(searcher: Searcher) -> Accelerators:
     return cast(Accelerators, SimpleNamespace(find_searcher=lambda _: searcher))
 
 
-def shown_of(keeper: Keeper, storage: Storage) -> CopyReader:
+def reader_of(keeper: Keeper, storage: Storage) -> IndexReader:
     """What a keyword index shows."""
-    return CopyReader(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)
+    return IndexReader(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)

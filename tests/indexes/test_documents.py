@@ -21,14 +21,14 @@ from memory_mcp.model.toc import TocBullet
 from memory_mcp.search.layers.base import LayerName
 from memory_mcp.search.layers.teleport import TeleportLayer
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, event, grip, ms, node
-from tests.indexes.helpers import followed, found, opened, serving, shown_of, units_in
+from tests.indexes.helpers import followed, found, opened, reader_of, serving, units_in
 from tests.requirements import requirement
 
 DAYS = st.dates(min_value=dt.date(1970, 1, 1))
 
 
 def layer_of(app: App, keeper: Keeper) -> TeleportLayer:
-    return TeleportLayer(LayerName.BM25, serving(Bm25Index(keeper)), app.storage, app.tree, shown_of(keeper, app.storage))
+    return TeleportLayer(LayerName.BM25, serving(Bm25Index(keeper)), app.storage, app.tree, reader_of(keeper, app.storage))
 
 
 @requirement("bm25:indexed-toc_node-doc_id")

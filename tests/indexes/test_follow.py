@@ -44,9 +44,9 @@ from tests.indexes.helpers import (
     keeper_of,
     merged,
     opened,
+    reader_of,
     same,
     serving,
-    shown_of,
     similar,
 )
 from tests.requirements import requirement
@@ -408,13 +408,13 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, ke
             return answer
 
     layer = TeleportLayer(
-        LayerName.BM25, serving(FollowsMeanwhile(keeper)), kept.storage, kept.tree, shown_of(keeper, kept.storage)
+        LayerName.BM25, serving(FollowsMeanwhile(keeper)), kept.storage, kept.tree, reader_of(keeper, kept.storage)
     )
     assert layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits != ()
 
 
 def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept: App, keeper: Keeper) -> None:
-    layer = TeleportLayer(LayerName.BM25, serving(Bm25Index(keeper)), kept.storage, kept.tree, shown_of(keeper, kept.storage))
+    layer = TeleportLayer(LayerName.BM25, serving(Bm25Index(keeper)), kept.storage, kept.tree, reader_of(keeper, kept.storage))
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00", session="later")], "test")
     (before,) = layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits
     assert before.title == "not yet filed in the tree"

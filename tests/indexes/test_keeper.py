@@ -240,6 +240,7 @@ class Mortal(Child):
         return answer
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_child_that_dies_costs_a_try_and_nothing_else(
     kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
 ) -> None:
@@ -389,6 +390,7 @@ def test_an_index_that_is_off_says_how_to_switch_it_on(data_dir: Path) -> None:
     app.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_mcp.indexes import follow
 

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,33 @@ def test_after_a_bulk_a_large_part_is_written_anew_only_where_much_has_come() ->
     assert merges.plan_full_merge([large, ShardSize(3000, 3000), ShardSize(3000, 3000)]) == [[1, 2]]
     assert merges.plan_full_merge([large, ShardSize(20_000, 20_000)]) == [[0, 1]]
     assert merges.plan_full_merge([large, large, ShardSize(3000, 3000)]) == [[0, 1, 2]]
+
+
+def test_at_rest_all_becomes_one_part_where_others_than_the_largest_hold_much() -> None:
+    sizes = {(): False, (40_000,): False, (40_000, 3_000, 900): False, (40_000, 5_000): True, (1_500, 1_500): False}
+    sizes[2_000, 2_000] = True
+    sizes[300_000, 50_000], sizes[300_000, 50_000, 7_000] = False, True
+    assert {several: merges.is_scattered([ShardSize(n, n) for n in several]) for several in sizes} == sizes
+
+
+@pytest.mark.parametrize("sizes", [(), (40_000,), (200_000,), (262_144,), (300_000, 50_000), (400_000, 300_000, 200_000)])
+def test_an_index_that_grows_rewrites_a_small_multiple_of_what_is_added(sizes: tuple[int, ...]) -> None:
+    for step in (300, 2_000, 7_000):
+        parts, written = list(sizes), 0
+        for _ in range(240_000 // step):
+            parts.append(step)
+            while groups := plan_at_rest(parts):
+                made = sum(parts[index] for index in groups[0])
+                written += made
+                parts = [n for index, n in enumerate(parts) if index not in groups[0]] + [made]
+        assert written < 12 * 240_000, step
+        assert sum(n < 131_072 for n in parts) < 13
+
+
+def plan_at_rest(living: list[int]) -> list[list[int]]:
+    """The merges of a round that finds no more changes."""
+    sizes = [ShardSize(n, n) for n in living]
+    return merges.plan_full_merge(sizes) if merges.is_scattered(sizes) else plan_merges(sizes)
 
 
 def test_an_index_that_took_in_much_is_made_of_few_parts(tmp_path: Path) -> None:

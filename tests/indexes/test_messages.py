@@ -26,6 +26,7 @@ from memory_mcp.indexes.messages import QUESTION_LOSS, Messages, best_by_message
 from memory_mcp.indexes.shard import LiveShard, build_shard
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
+from memory_mcp.indexes.vector.rows import CodedQuery
 from memory_mcp.indexes.vector.search import find_candidates as near_candidates
 from memory_mcp.indexes.vector.search import rate_messages
 from tests.examples import examples
@@ -295,7 +296,7 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> VectorKind:
 
 
 def near(kind: VectorKind, held: Snapshot[VectorBody], text: str, limit: int = 10, filters: Filters = GRIPS) -> Candidates:
-    return near_candidates(held, kind.embedder.embed([text])[0], filters, limit)
+    return near_candidates(held, CodedQuery.from_vector(kind.embedder.embed([text])[0]), filters, limit)
 
 
 def test_candidates_of_meaning_name_a_message_once_by_its_nearest_grip_with_its_segments_similarity(kind: VectorKind) -> None:
@@ -328,7 +329,7 @@ def test_what_is_named_is_rated_in_meaning_as_it_would_be_found(kind: VectorKind
     units = [of_messages(unit(n, "music", "kitten", "piano concert"), [2 * n + 1, 2 * n + 2]) for n in range(5)]
     held = vectors_of(kind, units)
     found = near(kind, held, "kitten piano", 50)
-    told = rate_messages(held, kind.embedder.embed(["kitten piano"])[0], names(4, 3, 99))
+    told = rate_messages(held, CodedQuery.from_vector(kind.embedder.embed(["kitten piano"])[0]), names(4, 3, 99))
     assert sorted(told.message.tolist()) == [3, 4]
     for name, meaning in zip(told.message.tolist(), told.meaning.tolist(), strict=True):
         [place] = np.flatnonzero(found.message == name)

@@ -200,6 +200,7 @@ def graphs(index: VectorIndex) -> list[bool]:
     return [p.shard.body.table(t).graph is not None for p in snapshot for t in (DocType.NODE, DocType.GRIP)]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: VectorKind, tmp_path: Path) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
@@ -228,6 +229,7 @@ def test_improving_leaves_off_when_it_is_told_to(kind: VectorKind, tmp_path: Pat
     assert graphs(index) == [False, False]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_child_that_dies_leaves_everything_as_it_was(kind: VectorKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
@@ -245,6 +247,7 @@ def test_a_child_that_dies_leaves_everything_as_it_was(kind: VectorKind, tmp_pat
     assert index.improve_shards() == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_job_improves_the_index_of_a_store(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_mcp.indexes.vector.kind.GRAPH_FROM", 5)
     app = opened(data_dir, teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))

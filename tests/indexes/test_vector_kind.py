@@ -1,7 +1,9 @@
 """Files of the vector index, vectors used again, and what happens when the model is another one."""
 
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from memory_mcp.indexes.shard import LiveShard, Shard, build_shard, merge_shards
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.units import iter_all_units
 from memory_mcp.indexes.vector.kind import VectorBody, VectorKind, open_kind
+from memory_mcp.indexes.vector.reuse import LatestRows
 from memory_mcp.indexes.vector.rows import VectorRows
 from memory_mcp.indexes.vector.search import search_documents
 from memory_mcp.indexes.vector.stored import files_of
@@ -152,6 +155,17 @@ def test_a_rebuild_embeds_only_texts_that_are_new(model: Path, tmp_path: Path) -
     assert same(made.body, part(VectorKind(Model2Vec(model)), [*units, fresh]).body)
 
 
+def test_a_unit_that_grows_has_only_its_new_texts_embedded(model: Path) -> None:
+    counting = Counting(model)
+    kind = VectorKind(counting)
+    first, grown = unit(1, "kitten garden", ["login token"]), unit(1, "kitten garden", ["login token", "sunrise"])
+    part(kind, [first])
+    counting.asked.clear()
+    made = part(kind, [grown])
+    assert counting.asked == ["sunrise"]
+    assert same(made.body, part(VectorKind(Model2Vec(model)), [grown]).body)
+
+
 def test_vectors_of_another_model_or_layout_are_not_used_again(model: Path, other: Path, tmp_path: Path) -> None:
     home = IndexFolder(tmp_path / "index")
     units = made_up(5)
@@ -270,6 +284,7 @@ def test_while_another_model_takes_over_the_old_index_serves_and_follows(
     assert (again.index.health, again.index.is_outdated) == (Health.HEALTHY, False)
 
 
+@pytest.mark.usefixtures("processes")
 def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
     app: App, model: Path, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +306,7 @@ def test_an_index_whose_model_is_gone_is_built_again(app: App, model: Path, othe
     assert kept.search() == kept.built_anew(kept.kind)
 
 
+@pytest.mark.usefixtures("processes")
 def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model: Path, other: Path, tmp_path: Path) -> None:
     old, new = VectorKind(Model2Vec(model)), VectorKind(Model2Vec(other))
     Kept(app, tmp_path / "index", old).rebuild()
@@ -306,3 +322,22 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
         kept.index.adopt_shards(built, position)
     kept.follow()
     assert kept.search() == kept.built_anew(new)
+
+
+def test_rows_embedded_last_are_kept_by_several_threads_at_once() -> None:
+    latest = LatestRows()
+
+    def add_many(first: int) -> None:
+        for start in range(first, first + 60_000, 400):
+            digests = np.arange(start, start + 400, dtype=np.uint64)
+            latest.add_rows(VectorRows(np.zeros((1, 8), np.int8), np.ones(1, np.float32), np.zeros(400, np.int64), digests))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(add_many, (0, 1_000_000)))
+    finally:
+        sys.setswitchinterval(interval)
+    last = [np.arange(first + 59_600, first + 60_000, dtype=np.uint64) for first in (0, 1_000_000)]
+    assert any(latest.find_rows(digests)[0].all() for digests in last)

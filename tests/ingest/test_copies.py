@@ -136,6 +136,29 @@ def test_a_copy_can_be_read_by_its_own_session_and_forgetting_it_forgets_all_of_
         assert len(app.storage.events.list_events(Scope())) == COUNT
 
 
+def test_a_session_is_compared_with_another_as_that_is_by_now(originals: dict[str, list[EventDraft]], tmp_path: Path) -> None:
+    def told_as(session: str, hours: int) -> list[EventDraft]:
+        return [
+            replace(d, session_id=session, source_id=f"{session}{n}", timestamp=(d.timestamp or 0) + hours * 60 * MINUTE)
+            for n, d in enumerate(originals["claude-code"])
+        ]
+
+    first, second, third, fourth = (told_as(session, hours) for hours, session in enumerate("abcd"))
+    with opened(tmp_path) as app:
+        # The beginning of the first is read, then it goes on.
+        for drafts in (first[:-1], second[:-1], first[-1:], third):
+            app.append(drafts, "claude-code")
+        assert [e.session_id for e in app.storage.events.list_events(Scope())] == ["a"] * COUNT
+        event = app.storage.events.list_events(Scope(), "a")[2]
+        forget(app, Forget(event=event.event_id, dry_run=False, is_person=True), Caller(""))
+        app.append(fourth, "claude-code")
+        told = app.storage.events.list_events(Scope(), "d")
+        shown = {*app.storage.events.find_duplicates(e.event_id for e in told).values()}
+        # Nothing is hidden by what was forgotten meanwhile.
+        assert len(told) == COUNT
+        assert app.storage.events.get_events(shown).keys() == shown
+
+
 @pytest.mark.parametrize("copying", [same_ids, new_ids, new_ids_and_times])
 @pytest.mark.parametrize("is_copy_first", [False, True])
 def test_copies_of_what_a_hook_recorded_too_are_shown_once(

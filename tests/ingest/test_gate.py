@@ -95,6 +95,13 @@ def test_a_value_seen_clean_under_one_name_is_still_looked_at_under_another() ->
     assert kept(replace(DRAFT, metadata={"secret_password": PASSWORD})).metadata == {"secret_password": "[REDACTED:assignment]"}
 
 
+def test_the_number_of_a_call_stays_and_what_only_stands_in_its_place_is_looked_at() -> None:
+    for number in ("toolu_01Jcrb8BoK8qgGGsycHsPYNo", "6f1c0a52-3e1d-4b7a-9c1e-0123456789ab"):
+        assert kept(replace(DRAFT, metadata={"tool_use_id": number})).metadata == {"tool_use_id": number}
+    token = "sk-ant-" + "api03-Zk3nT9qLw2Xv7Rb5Yc8D"
+    assert kept(replace(DRAFT, metadata={"tool_use_id": token})).metadata == {"tool_use_id": "[REDACTED:anthropic]"}
+
+
 def test_nul_bytes_and_lone_surrogates_are_replaced_everywhere() -> None:
     odd = "a\0b\ud800c"
     found = kept(EventDraft(odd, Role.USER, EventType.NOTE, odd, 1, odd, odd, odd, odd, odd, {odd: odd}))

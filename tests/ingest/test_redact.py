@@ -308,6 +308,7 @@ def test_the_detectors_are_imported_on_the_first_hit_only() -> None:
     script = (
         "import sys; from collections import Counter; from memory_mcp.redact.redact import Redactor; r = Redactor();"
         "r.redact('plain words and a token = getToken() /usr/lib/python3.11/site-packages', Counter());"
+        "r.redact('msg.name_of_an_attribute sk7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3', Counter());"
         "assert not any(m.startswith('detect_secrets') for m in sys.modules);"
         "r.redact('S' + 'K7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3', Counter());"
         "assert 'detect_secrets.plugins.twilio' in sys.modules"

@@ -59,7 +59,7 @@ def test_install_status_and_uninstall_of_all_that_are_found(home: Home) -> None:
     status = {one["client"]: one for one in home.json("install", "--status")["clients"]}
     assert [name for name, one in status.items() if one["configured"]] == ["claude-code", "codex", "zed"]
     assert all(server["runs"] for one in status.values() for server in one["servers"])
-    assert status["claude-code"]["hooks"] == {"user": [10, 10]}
+    assert status["claude-code"]["hooks"] == {"user": [11, 11]}
     assert "nothing to change" in home.run("install", "codex")
     undone = home.run("uninstall", "all")
     # What to do to have it in force is no advice for who took it out.

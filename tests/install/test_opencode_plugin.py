@@ -21,8 +21,11 @@ NODE = shutil.which("node") or ""
 SESSION, CHILD, LOST = "ses_1", "ses_2", "ses_3"
 #: Keeps what it is told beside itself, and answers the start of a session as the hook does.
 RECORDER = """
-import json, pathlib, sys
+import json, pathlib, sys, time
 told = sys.stdin.read()
+if json.loads(told)["hook_event_name"] == "PreToolUse":
+    time.sleep(3)
+    sys.exit()
 with pathlib.Path(__file__).with_name("told.jsonl").open("a") as kept:
     kept.write(told + chr(10))
 event = json.loads(told)["hook_event_name"]
@@ -38,7 +41,9 @@ const get = async ({ path }) => ({ data: { parentID: path.id === "ses_3" ? "ses_
 if (Object.keys(module).join() !== "default") throw Error("opencode 1 takes every export for a plugin")
 const hooks = await plugin.server({ client: { session: { get } }, directory: "/home/dev/shop" })
 for (const [name, ...inputs] of JSON.parse(readFileSync("steps.json"))) {
+  const started = Date.now()
   await hooks[name](...inputs)
+  if (name === "tool.execute.before" && Date.now() - started > 2000) throw Error("a call waited for a hint")
   if (name.startsWith("experimental")) console.log(JSON.stringify(inputs[1].system))
 }
 await hooks.dispose()
@@ -112,6 +117,7 @@ STEPS_1 = [
     asked(SESSION, 1, "Fix it."),
     ["experimental.chat.system.transform", {"sessionID": SESSION}, {"system": ["You are."]}],
     happened("message.part.updated", part=part("text", 2, text="Fix it.")),
+    ["tool.execute.before", {"tool": "bash", "sessionID": SESSION, "callID": "call_1"}, {"args": {"command": "ls"}}],
     happened("message.part.updated", part=tool("running")),
     happened("message.part.updated", part=tool("completed", output="a.py")),
     happened("message.part.updated", part=tool("completed", output="a.py")),

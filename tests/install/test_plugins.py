@@ -133,9 +133,9 @@ def test_hooks_of_codex_wait_for_trust_until_its_file_or_an_event_tells_of_it(ma
     machine.install(CODEX)
     status = status_of(machine, CODEX)
     assert not status.recording
-    assert status.hook_lines() == ["user: 9 hooks written, not yet trusted (/hooks)"]
+    assert status.hook_lines() == ["user: 10 hooks written, not yet trusted (/hooks)"]
     assert "memory-mcp watch on codex" in status.meanwhile
-    assert trusting(status, {"codex"}).hook_lines() == ["user: 9 of 9 hooks on"]
+    assert trusting(status, {"codex"}).hook_lines() == ["user: 10 of 10 hooks on"]
     assert trusting(status, {"claude-code"}) == status
     # As Codex 0.171 writes it, event by event.
     config, hooks = machine.home / ".codex/config.toml", machine.home / ".codex/hooks.json"
@@ -144,8 +144,8 @@ def test_hooks_of_codex_wait_for_trust_until_its_file_or_an_event_tells_of_it(ma
         text = f'\n[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:{number:064}"\n'
         write(config, config.read_text() + text)
         status = status_of(machine, CODEX)
-        assert (status.recording, status.untrusted.get("user", 0)) == (True, 9 - number)
-    assert status.hook_lines() == ["user: 9 of 9 hooks on"]
+        assert (status.recording, status.untrusted.get("user", 0)) == (True, 10 - number)
+    assert status.hook_lines() == ["user: 10 of 10 hooks on"]
 
 
 def test_at_home_a_projects_files_are_the_users_and_are_listed_once(machine: Machine) -> None:

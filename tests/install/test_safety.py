@@ -218,7 +218,7 @@ def test_hooks_of_a_command_that_moved_are_brought_up_to_date(machine: Machine, 
     monkeypatch.setattr("memory_mcp.install.command.executable", lambda: ("/new place/memory-mcp", []))
     machine.install(CLAUDE)
     written = path.read_bytes()
-    assert written.count(b"'/new place/memory-mcp' hook claude-code") == written.count(b" hook claude-code") == 10
+    assert written.count(b"'/new place/memory-mcp' hook claude-code") == written.count(b" hook claude-code") == 11
     assert path.read_bytes().count(b'"x"') == 1
     machine.uninstall(CLAUDE)
     assert path.read_bytes() == was

@@ -180,7 +180,7 @@ def test_a_locked_store_answers_every_tool_with_its_error_and_works_once_it_is_f
     door.server = assemble(Host(Settings(), opener), "")
     try:
         tools = door.run(lambda client: client.list_tools()).tools
-        assert len(tools) == 9
+        assert len(tools) == 11
         calls: dict[str, dict[str, Any]] = {
             "browse_toc": {},
             "get_retrieval_status": {},
@@ -190,6 +190,8 @@ def test_a_locked_store_answers_every_tool_with_its_error_and_works_once_it_is_f
             "vector_teleport": {"query": "a1"},
             "topics_by_query": {"query": "a1"},
             "expand_grip": {"grip_id": "0123456789abcdef"},
+            "recall_for": {"error": "a1"},
+            "continue_session": {},
             "remember": {"text": "a1"},
         }
         assert set(calls) == {t.name for t in tools}

@@ -11,7 +11,7 @@ LINE = re.compile(r"(\w+) (ok|[A-Z_]+) \d+\.\d ms\Z")
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.name == "memory_mcp.server.guard" and r.levelno == logging.INFO]
+    return [r.getMessage() for r in caplog.records if r.name == "memory_mcp.server.calls" and r.levelno == logging.INFO]
 
 
 def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_milliseconds_and_no_words_of_the_caller(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memory_mcp.server import guard
+from memory_mcp.server import progress
 from tests.interaction.conftest import Door
 from tests.waiting import PATIENCE
 
@@ -20,7 +20,7 @@ def slowed(own: Door, monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object
         return quick(*given, **named)
 
     monkeypatch.setattr(own.app, "ask", ask)
-    monkeypatch.setattr(guard, "PROGRESS_SECONDS", every)
+    monkeypatch.setattr(progress, "PROGRESS_SECONDS", every)
 
 
 def test_a_long_call_reports_how_long_it_has_been_at_it(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_client_that_asked_for_no_progress_hears_none(own: Door, monkeypatch: 
         unasked = await client.call_tool("intelligent_search", {"query": "anything"})
         assert not unasked.is_error
         # Of the second call nothing is due, however busy the machine is.
-        monkeypatch.setattr(guard, "PROGRESS_SECONDS", 600.0)
+        monkeypatch.setattr(progress, "PROGRESS_SECONDS", 600.0)
         found = await client.call_tool("get_retrieval_status", {}, progress_callback=hear)
         assert not found.is_error
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.config import ServerSettings
+from memory_mcp.model.project import Alias
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, open_app
 
@@ -85,6 +86,22 @@ def test_where_the_callers_project_holds_nothing_every_project_is_searched_and_t
     if tool != "get_node":
         assert [n for n in found.get("notices", found.get("explanation", {}).get("notices", [])) if "was searched" in n] == said
     assert [word for word in FOREIGN if word in json.dumps(found, ensure_ascii=False)]
+
+
+def test_a_caller_is_widened_until_its_project_has_an_event_or_a_name(own: Door, era: str) -> None:
+    new, renamed = (Door(own.app, era, f"github.com/acme/{name}") for name in ("new", "renamed"))
+    question = {"query": "kettle decided cause"}
+
+    def read_scope(door: Door) -> str:
+        return str(door.full("intelligent_search", **question)["explanation"]["scope"])
+
+    assert [read_scope(door) for door in (new, new, renamed, renamed)] == ["all projects"] * 4
+    event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "The kettle boils."}
+    own.ok("ingest_events", events=[event | {"project": "github.com/acme/new"}])
+    own.app.storage.projects.add_alias(Alias("github.com/acme/renamed", SHOP, "user", 1))
+    assert [read_scope(door) for door in (new, renamed)] == ["github.com/acme/new", SHOP]
+    own.app.storage.projects.drop_alias("github.com/acme/renamed")
+    assert read_scope(renamed) == "all projects"
 
 
 def test_a_project_that_is_asked_for_is_never_widened(shared_app: object, era: str) -> None:

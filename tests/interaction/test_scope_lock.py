@@ -99,6 +99,9 @@ SCOPED: Mapping[str, dict[str, Any]] = {
     "refine_due": {},
     "refine_show": {"node_id": "2026-01"},
     "refine_summary": {"node_id": "2019", "title": "x", "bullets": [{"text": "x", "grip_ids": ["grip:1:2"]}]},
+    "recall_for": {"file": "decided"},
+    "continue_session": {},
+    "handoff": {},
     "teleport_search": {"query": "decided"},
     "vector_teleport": {"query": "decided"},
     "hybrid_search": {"query": "decided"},
@@ -130,7 +133,7 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 NOBODYS = {"plan_query", "classify_query"}
 #: The root is a node; what is written goes to the caller's own project, or is refused.
 ROOT_AND_WRITES = {"get_toc_root", "remember", "ingest_events"}
-NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit", "list_paused"}
+NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit", "list_paused", "list_hints", "reject_hint"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_overview": {},
@@ -145,6 +148,8 @@ REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
 }
 OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_today": {},
+    "get_friction": {},
+    "list_runs": {"file": "decided"},
     "get_timeline": {},
     "export_shown": {"node": "toc:root", "form": "json"},
 }

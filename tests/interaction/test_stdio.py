@@ -106,7 +106,7 @@ def test_a_client_is_served_from_first_word_to_last_and_another_told_who_holds_t
     first = start(pipes, data_dir)
     said = first.begin(era)
     assert "memory-mcp is long-term memory" in said["instructions"]
-    assert len(first.ask("tools/list")["tools"]) == 9
+    assert len(first.ask("tools/list")["tools"]) == 11
     made = first.call("remember", text="Release notes are written in the imperative.")["structuredContent"]
     found = first.call("intelligent_search", query="release notes imperative")["structuredContent"]
     assert found["results"][0]["quote"] == "Release notes are written in the imperative."
@@ -115,7 +115,7 @@ def test_a_client_is_served_from_first_word_to_last_and_another_told_who_holds_t
     assert first.call("expand_grip", grip_id=made["grip_id"])["structuredContent"]["verified"] is True
     second = start(pipes, data_dir)
     assert "memory-mcp is long-term memory" in second.begin(other)["instructions"]
-    assert len(second.ask("tools/list")["tools"]) == 9
+    assert len(second.ask("tools/list")["tools"]) == 11
     answer = second.call("browse_toc")
     assert answer["isError"] is True
     assert answer["content"][0]["text"].startswith("LOCKED: the data directory ")

@@ -15,16 +15,17 @@ import pytest
 from mcp import Client
 
 from memory_mcp.app import App
-from memory_mcp.base import machine
+from memory_mcp.base import children, machine
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import BUNDLED
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.model.project import Alias
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.service.daemon.gauges import exposition
-from tests.factories import BILLING, SHOP, draft
+from tests.factories import BILLING, SHOP, SITE, draft
 from tests.files import read_at_rest
 from tests.interaction.conftest import Door
 from tests.interaction.indexed import RARE, full, opened, over
@@ -242,10 +243,11 @@ def test_an_event_is_found_before_the_index_holds_it_and_after_in_its_own_projec
     assert own.full("teleport_search", query="sextant", project=SHOP)["results"] == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """During an import thousands wait: each costs as much as the question itself."""
     from memory_mcp.embed.model2vec import Model2Vec
-    from memory_mcp.search.layers.teleport import EMBEDDED
+    from memory_mcp.search.layers.pending import EMBEDDED
 
     texts: list[str] = []
     whole = Model2Vec.embed
@@ -259,15 +261,19 @@ def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(data_di
     said = [draft(f"The plover counts shell {n}.", at="2026-02-26 09:00", session="late", source_id=str(n)) for n in range(200)]
     meaning.app.write(said, "jsonl")
     texts.clear()
-    assert meaning.full("vector_teleport", query="plover shells", scope="all")["results"]
+    one_by_one = meaning.full("vector_teleport", query="plover shells", scope="all")["results"]
+    index = meaning.app.accelerators.keyword_index
+    while index is not None and index.count_arrivals(meaning.app.storage.events):
+        pass
+    assert meaning.full("vector_teleport", query="plover shells", scope="all")["results"] == one_by_one != []
     meaning.app.close()
     assert "plover shells" in texts
-    assert len(texts) <= EMBEDDED + 2, "the question itself, for what is indexed and for what is not"
+    assert len(texts) <= EMBEDDED + 4, "the question itself, for what is indexed and for what is not"
 
 
 def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_mcp.search.layers.teleport.MOST_WAITING", 10)
-    monkeypatch.setattr("memory_mcp.search.layers.teleport.BROUGHT", 5)
+    monkeypatch.setattr("memory_mcp.search.layers.pending.MOST_WAITING", 10)
+    monkeypatch.setattr("memory_mcp.search.layers.pending.BROUGHT", 5)
     own.app.write([draft("The astrolabe is in the loft.", at="2026-02-26 09:00", session="live", source_id="a")], "tool")
     brought = [draft(f"Row {n} of the ledger.", at="2026-02-26 10:00", session="late", source_id=str(n)) for n in range(20)]
     own.app.write(brought, "jsonl")
@@ -277,6 +283,76 @@ def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch
     assert "agentic" in row["explanation"]["method_used"]
     assert any("wait to be indexed" in notice for notice in row["explanation"]["notices"])
     assert any("Row 3 of" in result["quote"] for result in row["results"])
+
+
+@pytest.mark.usefixtures("processes")
+def test_what_an_import_brings_is_found_by_terms_that_were_counted_once(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = [
+        draft(f"Row {n} of the {'ledger ' * (n % 4)}book.", at=f"2026-02-26 10:{n % 60:02}", session="late", source_id=str(n))
+        for n in range(150)
+    ]
+    own.app.write(brought, "jsonl")
+    # Told again by another client, which shows it once.
+    own.app.write([replace(d, session_id="again", source_id=f"{d.source_id}b") for d in brought[:99]], "claude-code")
+    index, events = own.app.accelerators.keyword_index, own.app.storage.events
+    assert index is not None
+
+    def ask() -> list[list[tuple[str, float]]]:
+        asked: list[dict[str, Any]] = [
+            {"query": "ledger row 7"},
+            {"query": "book", "keywords": ["ledger"]},
+            {"query": "ledger", "project": SHOP},
+        ]
+        answers = [own.full("teleport_search", **{"scope": "all", **query})["results"] for query in asked]
+        return [[(r["quote"], r["score"]) for r in results] for results in answers]
+
+    one_by_one = ask()
+    assert all(one_by_one)
+    while index.count_arrivals(events):
+        pass
+    # Only what was counted can be found now, and no more of the latest than one.
+    monkeypatch.setattr("memory_mcp.search.layers.pending._UNCOUNTED", 1)
+    asked_of_tree = own.full("intelligent_search", query="ledger row 7", scope="all")
+    assert "agentic" not in asked_of_tree["explanation"]["method_used"]
+    assert ask() == one_by_one
+    own.app.write([draft("The quadrant is in the loft.", at="2026-02-26 11:00", session="live")], "tool")
+    own.app.write([draft(f"Page {n}.", at="2026-02-26 12:00", session="late", source_id=f"p{n}") for n in range(9)], "jsonl")
+    later = own.full("teleport_search", query="quadrant", scope="all")
+    assert [r["quote"] for r in later["results"]] == ["The quadrant is in the loft."]
+    # A child that is gone is replaced by the next round.
+    for child in [*children._running]:
+        child.kill()
+    with pytest.raises((OSError, EOFError)):
+        index.count_arrivals(events)
+    assert index.count_arrivals(events)
+    own.app.derivation.run()
+    own.app.accelerators.catch_up()
+    assert not index.end_counting()
+    assert own.full("teleport_search", query="ledger row 7", scope="all")["results"]
+
+
+@pytest.mark.usefixtures("processes")
+def test_where_counting_has_ended_or_a_project_got_another_name_what_waits_is_found(own: Door) -> None:
+    index, events = own.app.accelerators.keyword_index, own.app.storage.events
+    assert index is not None
+    said = [
+        draft(f"Row {n} of the ledger.", at="2026-02-26 10:00", session="late", source_id=str(n), project=SITE) for n in range(9)
+    ]
+    own.app.write(said, "jsonl")
+    while index.count_arrivals(events):
+        pass
+    own.app.storage.projects.add_alias(Alias(SITE, BILLING, "a person", 1))
+    renamed = own.full("teleport_search", query="row 7", project=BILLING)["results"]
+    assert [(r["quote"], r["project"]) for r in renamed if r["kind"] == "event"][:1] == [("Row 7 of the ledger.", BILLING)]
+    waiting = [stored.event for stored in events.read_after(events.last_seq() - len(said), len(said))]
+    alone = [match for event in waiting for match in index.score_pending("row 7", [event])]
+    assert index.score_pending("row 7", waiting) == alone, "what waits beside an event says nothing about it"
+    # The import has ended before the rest of it was counted.
+    index.end_counting()
+    own.app.write([draft("The quadrant is in the loft.", at="2026-02-26 11:00", session="late")], "jsonl")
+    later = [draft(f"Page {n}.", at="2026-02-26 12:00", session="late", source_id=f"p{n}") for n in range(120)]
+    own.app.write(later, "jsonl")
+    assert own.full("teleport_search", query="quadrant", scope="all")["results"][0]["quote"] == "The quadrant is in the loft."
 
 
 # status

@@ -22,6 +22,7 @@ from memory_mcp.requests.material import of_session, of_week
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
 from memory_mcp.tree.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, PinnedMemory, render_briefing
+from memory_mcp.tree.toc.later_changes import LaterChanges
 from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, label_of
 from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings, RenderBriefings
 from tests.examples import examples
@@ -415,6 +416,21 @@ def test_a_file_is_whole_or_the_one_before_and_a_job_that_was_stopped_goes_on_wi
     assert {n: v for n, v in files(data_dir).items() if n.endswith(".txt")} == before
     assert run(made)["written"] == 1
     assert all(name.endswith(".txt") for name in files(data_dir))
+
+
+class Busy(LaterChanges):
+    """Reads some repository without an end."""
+
+    @property
+    def is_reading(self) -> bool:
+        return True
+
+
+def test_a_repository_that_is_read_without_an_end_does_not_render_its_project_for_ever(memory: App, data_dir: Path) -> None:
+    settings = BriefingSettings(data_dir, True, 1.0)
+    renderer = RenderBriefings(memory.storage, memory.tree, settings, later_changes=Busy(memory.storage, memory.calendar, 0))
+    reports = [renderer.run(0, lambda: False).words for _ in range(6)]
+    assert [words == "nothing changed" for words in reports] == [False] * 4 + [True] * 2
 
 
 def test_a_store_in_memory_leaves_no_files(app: App) -> None:

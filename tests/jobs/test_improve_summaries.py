@@ -35,6 +35,8 @@ from tests.llm.scripted import USED, Asked, Script, Status, scripted, truthful
 from tests.toc.helpers import findings, rebuild, texts
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: Two days at the end of a month, one of three projects and one of one, and a day in the next, all weeks ago.
 WORKED = {"2026-01-30": (SHOP, BILLING, SITE), "2026-01-31": (SHOP,), "2026-02-02": (BILLING,)}
 DRAFTS = [d for day, projects in WORKED.items() for d in a_day_of_drafts(day, projects)]

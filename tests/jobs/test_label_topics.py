@@ -25,6 +25,8 @@ from tests.fakes import FakeClock
 from tests.llm.scripted import USED, Asked, Script, label_of, labelled, scripted
 from tests.topics_material import themed
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: Nodes that are due of the material: twelve days, two weeks and a month.
 NODES = 15
 

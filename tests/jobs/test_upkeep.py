@@ -42,6 +42,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order(app: App) -> None:
         "render_briefings": "every 30 seconds",
         "commit_indexes": "every minute",
         "copy_rows": "every 10 seconds",
+        "derive_missing_runs": "every 10 minutes",
         "improve_summaries": "every 30 minutes",
         "improve_indexes": "every 10 minutes",
         "group_topics": "every minute",

@@ -13,8 +13,8 @@ from memory_mcp.model.ids import span_grip_id
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.search.layers.base import Hit, LayerName, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
-from memory_mcp.search.layers.showing import read_kind
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.tree.summarize.text_kind import read_kind
 from tests.factories import draft
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened

@@ -131,8 +131,11 @@ def test_a_deadline_never_empties_an_answer_that_a_longer_one_has(crowd: App, mo
     assert not crowd.ask(Query("unheard nowhere"), How(intent=intent, mode=mode, bounds={"timeout_ms": 1})).hits
 
 
-def test_a_walk_that_leaves_the_rest_to_an_index_notes_the_bound_that_ended_it(crowd: App) -> None:
-    layer = AgenticLayer(crowd.storage, crowd.tree, crowd.clock, lambda: True)
+def test_a_walk_that_leaves_the_rest_to_an_index_notes_the_bound_that_ended_it(
+    crowd: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowd.index_reader, "is_whole", lambda: True)
+    layer = AgenticLayer(crowd.storage, crowd.tree, crowd.clock, crowd.index_reader)
     spend = Budget(StopConditions(max_nodes_visited=10), crowd.clock)
     assert not layer.search(Query("balba corgi dunmu", looked_up=True), spend).hits
     assert (spend.cut_by, spend.spent.hit) == (["max_nodes_visited"], [])

@@ -14,6 +14,8 @@ from memory_mcp.tree.llm.command import Command
 from memory_mcp.tree.llm.prompt import Prompt
 from memory_mcp.tree.llm.settings import SummarizerSettings
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PAGE = (Path(__file__).parents[2] / "docs" / "language-model.md").read_text(encoding="utf-8")
 PROMPT = Prompt("Say it better.", "what was recorded")
 ANSWER = {"title": "hello"}

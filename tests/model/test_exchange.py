@@ -11,6 +11,7 @@ from memory_mcp.model.exchange import (
     TurnKind,
     asks_memory,
     classify_turns,
+    find_announcements,
     only_asks,
     only_requests,
     question_share,
@@ -46,6 +47,7 @@ def call(tool: str, command: str = "") -> Event:
 def turns(*events: Event, is_begin: bool = True) -> list[TurnKind]:
     placed = [replace(e, event_id=event(f"{at}", at=AT + at).event_id, timestamp=AT + at) for at, e in enumerate(events)]
     found = classify_turns(placed, is_begin)
+    assert find_announcements(placed) == {i for i, turn in found.items() if turn & TurnKind.ANNOUNCES}
     return [found.get(e.event_id, TurnKind.PLAIN) for e in placed]
 
 

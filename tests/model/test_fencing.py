@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.model.fencing import break_citations, fence_text, neutralize, neutralize_json, refence_text
-from memory_mcp.model.lookalikes import iter_readings
+from memory_mcp.model.fencing import (
+    CITATION_SIGNS,
+    TAG_SIGNS,
+    break_citations,
+    fence_text,
+    neutralize,
+    neutralize_json,
+    refence_text,
+)
+from memory_mcp.model.lookalikes import fold_character, iter_readings
 from memory_mcp.model.sentinel import MARK, OPEN
 from tests.hostile import LAYERED, SPELLINGS, fenced_once, hostile, tags
 
@@ -71,6 +79,13 @@ def test_no_tag_is_split_over_several_texts_and_what_stands_beside_it_stays(halv
     told = neutralize_json(given_value)
     assert tags(json.dumps(told)) == 0
     assert (told["title"], told["more"]) == (given_value["title"], given_value["more"])
+
+
+def test_a_sign_by_which_a_text_is_looked_at_closer_is_whatever_reads_as_one() -> None:
+    for code in (*range(0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0100)):
+        folded = fold_character(chr(code))
+        assert TAG_SIGNS.search(chr(code)) or not {"<", "/"} & set(folded), hex(code)
+        assert CITATION_SIGNS.search(chr(code)) or "[" not in folded, hex(code)
 
 
 def test_no_recorded_words_pass_for_a_citation() -> None:

@@ -153,6 +153,14 @@ def test_side_by_side_strong_evidence_on_one_path_cancels_the_others() -> None:
     assert not done.budget.spent.hit
 
 
+@pytest.mark.parametrize(("score", "walks"), [(0.7, 0), (0.4, 1)])
+def test_side_by_side_the_tree_is_walked_where_no_other_layer_is_sure(score: float, walks: int) -> None:
+    walk = Made(LayerName.AGENTIC, finds(0.3))
+    done = ran(Made(LayerName.TOPICS, finds()), Made(LayerName.HYBRID, finds(score)), walk)
+    assert walk.asked == walks
+    assert [tried.layer for tried in done.run.tried] == [LayerName.TOPICS, LayerName.HYBRID, LayerName.AGENTIC]
+
+
 def test_a_blocked_read_is_interrupted_until_its_thread_ends_and_no_longer() -> None:
     """One interrupt may come between two reads, and is lost; another thread may soon have the same identity."""
     reads = Reads()

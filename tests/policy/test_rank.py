@@ -211,6 +211,28 @@ def test_short_words_fold_nothing_nor_do_words_that_differ_in_more_than_a_tenth_
     assert names(ranked([hit("a", quote=said), hit("b", quote=said[::-1])])) == ["a", "b"]
 
 
+def test_two_texts_are_one_where_they_share_nine_tenths_of_their_runs_however_words_recur_in_them() -> None:
+    rng, folded = random.Random(5), 0
+
+    def list_runs(text: str) -> set[tuple[str, ...]]:
+        pieces, run = (text.split(), 3) if " " in text else (list(text), 8)
+        return {tuple(pieces[at : at + run]) for at in range(len(pieces) - run + 1)} if len(pieces) >= 2 * run else set()
+
+    for number in range(400):
+        separator, pieces = (" ", WORDS[: rng.randint(3, 17)]) if number % 3 else ("", list("会话元数据是如何存储的"))
+        text = rng.choices(pieces, k=rng.randint(4 if separator else 24, 70))
+        other = list(text)
+        for _ in range(rng.randint(0, 3)):
+            other[rng.randrange(len(other))] = rng.choice(pieces)
+        first, second = separator.join(text), separator.join(other)
+        runs, other_runs = list_runs(first), list_runs(second)
+        same = bool(runs and other_runs) and len(runs & other_runs) >= 0.9 * len(runs | other_runs)
+        shown = ranked([hit("a", 0.9, quote=first), hit("b", 0.8, quote=second)])
+        assert (len(shown) == 1) is same
+        folded += same
+    assert 50 < folded < 350
+
+
 def test_one_quotation_and_one_message_are_one_result_and_two_messages_of_a_node_are_two() -> None:
     same = [hit("a", 0.9, grips=("grip:x",)), hit("b", 0.8, grips=("grip:x", "grip:y"))]
     assert ranked(same)[0].grip_ids == ("grip:x", "grip:y")

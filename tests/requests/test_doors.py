@@ -38,6 +38,8 @@ class Command:
 _FILTERED = {"doc_type": "type"}
 COMMANDS = {
     "intelligent_search": Command(("ask",), ("query",)),
+    "recall_for": Command(("how",), ("command",)),
+    "handoff": Command(("handoff",), ("session_id",)),
     "teleport_search": Command(("teleport", "search"), ("query",), _FILTERED),
     "vector_teleport": Command(("teleport", "vector"), ("query",), _FILTERED),
     "hybrid_search": Command(("teleport", "hybrid"), ("query",), _FILTERED),
@@ -79,14 +81,24 @@ COMMANDS = {
 NEVER_REFUSED = {"resume_capture", "get_toc_root"}
 #: No command asks these alone: agents write, one builds several indexes and shows how far it is, another has the status of
 #: both, a person splits a project in the explorer.
-TOOLS_ALONE = {"rebuild_index", "get_vector_index_status", "split_project", "remember", "ingest_events"}
+TOOLS_ALONE = {
+    "continue_session",
+    "reject_hint",
+    "rebuild_index",
+    "get_vector_index_status",
+    "split_project",
+    "remember",
+    "ingest_events",
+}
 #: The explorer's pages alone ask these: how they show what other requests and commands tell.
-PAGES_ALONE = {"export_shown", "list_paused", "list_clients"}
+PAGES_ALONE = {"export_shown", "list_runs", "list_paused", "list_clients"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
     "audit": Command(("admin", "audit")),
     "get_today": Command(("today",)),
+    "list_hints": Command(("hints",)),
+    "get_friction": Command(("rules", "list")),
     "get_timeline": Command(("timeline",)),
     "list_excluded": Command(("exclude", "list")),
     "exclude": Command(("exclude", "add")),
@@ -119,6 +131,8 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "retry queue", "token_budget": 300, "tz": "America/New_York"}),
     ("intelligent_search", {"query": "xylophone", "why_not": GRIP}),
     ("intelligent_search", {"query": "retry queue", "role": "user", "detail": "full", "bounds": {"max_nodes_visited": 40}}),
+    ("recall_for", {"command": "pytest", "scope": "all"}),
+    ("handoff", {"scope": "all"}),
     ("teleport_search", {"query": "retry queue", "doc_type": "grip", "limit": 3}),
     ("teleport_search", {"query": "retry queue", "role": "assistant", "until": "2026-W05"}),
     ("teleport_search", {"query": "retry queue", "level": "day", "since": "2026-02", "detail": "full", "project": "billing"}),
@@ -229,6 +243,8 @@ PAGED: list[tuple[str, dict[str, Any]]] = [
 ]
 NO_PROOF = {"text": "Made up.", "grip_ids": [NO_GRIP]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("recall_for", {"command": " "}, "INVALID_ARGUMENT: nothing was asked for"),
+    ("handoff", {"session_id": "none"}, "NOT_FOUND: no session none"),
     ("intelligent_search", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
     ("intelligent_search", {"query": "a", "since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
     ("intelligent_search", {"query": "a", "intent": "guess"}, "INVALID_ARGUMENT: intent must be 'explore', 'answer'"),
@@ -536,6 +552,8 @@ NO_JOB = "INVALID_ARGUMENT: no job is called 'rollup'. Jobs: "
 #: What only a command asks: arguments, arguments that are wrong, and how the error begins; "" where none can be wrong.
 ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
+    ("list_hints", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_friction", {"limit": 2, "project": "shop"}, {"limit": 21}, "INVALID_ARGUMENT: limit must be at most 20"),
     ("get_today", {"limit": 2, "project": "shop"}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
     ("exclude", {"path": "~/private"}, {"path": "a", "tool": "b"}, "INVALID_ARGUMENT: name exactly one project, path or tool"),
     ("list_excluded", {}, {}, ""),

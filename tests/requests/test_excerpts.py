@@ -1,5 +1,7 @@
 """Cutting a text around the words of a question: what is kept, and where the cuts fall."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +91,21 @@ def test_head_and_tail_are_kept_with_how_much_lies_between() -> None:
 
 def test_the_end_of_one_long_word_is_cut_too() -> None:
     assert head_and_tail("x" * 500, 130).endswith("x" * 30)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "tok", "Token", "token_x", "é", "É", "İ", "\u0345", "STRASSE", "ß", "的", ". ", "-", "\n", " "]),
+        max_size=40,
+    ),
+    st.sets(st.sampled_from(["a", "tok", "token", "token_x", "é", "strasse", "的"])),
+    st.integers(1, 60),
+)
+def test_the_cut_has_as_many_of_the_words_as_any_stretch_of_its_size(pieces: list[str], words: set[str], width: int) -> None:
+    text = "".join(f"{piece} " if index % 3 else piece for index, piece in enumerate(pieces))
+    placed = [(m.start(), m.end(), m[0].casefold()) for m in re.finditer(r"\w+", text.strip()) if m[0].casefold() in words]
+    room = max(width - 2 * len(ELLIPSIS), 1) - min(80, int(max(width - 2 * len(ELLIPSIS), 1) * 0.4))
+    counts = [len({word for start, end, word in placed if first <= start and end <= first + room}) for first, _, _ in placed]
+    stretch = Excerpt(text, {}, words).cut(width)
+    kept = {m[0].casefold() for m in re.finditer(r"\w+", stretch)} & words
+    assert len(kept) >= max(counts, default=0)

@@ -1,17 +1,25 @@
 """An overview by project: whose work it tells of, in which proportion, and within which size."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.event import EventDraft, EventType, ExcludedSession, Role
+from memory_mcp.capture.tombstones import ForgetRequest
+from memory_mcp.config import Settings
+from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.model.event import Event, EventDraft, EventType, ExcludedSession, Role
+from memory_mcp.model.segment import Segment
 from memory_mcp.requests.answers import SearchResponse
 from memory_mcp.requests.overviews import Asked, overview_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, draft
+from tests.fakes import FakeClock
 from tests.interaction.conftest import open_app
 
 MATTERS = "ledger retry cursor invoice parser cache schema router worker socket banner ticket".split()
@@ -66,6 +74,32 @@ def test_a_smaller_budget_tells_fewer_projects_and_lines(app: App) -> None:
 def test_what_is_asked_twice_is_answered_alike(app: App) -> None:
     fill(app, *(session(matter, 1 + n, BILLING) for n, matter in enumerate(MATTERS)))
     assert answer(app).projects == answer(app).projects != ()
+
+
+def test_what_was_read_before_is_told_again_until_something_is_written_or_forgotten(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"), teleport=TeleportSettings(False))
+    app = App(settings, FakeClock())
+    fill(app, *(session(matter, 1 + n, BILLING) for n, matter in enumerate(MATTERS)))
+    first, read, whole = answer(app).projects, list[int](), app.storage.events.events_by_segment
+
+    def count_segments(segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+        read.append(len(segments))
+        return whole(segments, last_seq)
+
+    monkeypatch.setattr(app.storage.events, "events_by_segment", count_segments)
+    assert answer(app).projects == first
+    assert not read
+    asked = draft("Rewrite the quokka of the program, please.", at="2026-02-27 09:00", session="later", project=BILLING)
+    app.write([asked], "jsonl")
+    app.derivation.run()
+    later = answer(app).projects
+    assert sum(read) == 1
+    assert "quokka" in repr(later)
+    Forgetting(app).carry_out(ForgetRequest(values=["quokka"]), "person", "test")
+    assert "quokka" not in repr(answer(app).projects)
+    app.close()
 
 
 def test_records_without_an_agent_and_questions_for_who_said_something_are_listed_as_ever(app: App) -> None:

@@ -26,6 +26,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_topic_is_in_one_area_and_relations_are_between_topics_of_the_map(app: App) -> None:
     found = get_topic_map(app, GetTopicMap(), NOBODY)
     ids = [topic.topic_id for topic in found.topics]

@@ -75,8 +75,8 @@ def test_tokens_are_four_bytes_each_rounded_up() -> None:
 def test_calls_are_read_from_the_lines_of_the_log_and_nothing_else() -> None:
     log = (
         "2026-01-21 10:00:00,001 7 memory_mcp.service.daemon.run INFO memory-mcp 0.1.0 listens\n"
-        "2026-01-21 10:00:01,001 7 memory_mcp.server.guard INFO get_retrieval_status ok 1.5 ms\n"
-        "2026-01-21 10:00:02,001 7 memory_mcp.server.guard INFO intelligent_search INVALID_ARGUMENT 0.1 ms\n"
+        "2026-01-21 10:00:01,001 7 memory_mcp.server.calls INFO get_retrieval_status ok 1.5 ms\n"
+        "2026-01-21 10:00:02,001 7 memory_mcp.server.calls INFO intelligent_search INVALID_ARGUMENT 0.1 ms\n"
     )
     assert calls_in(log) == ORDER
 

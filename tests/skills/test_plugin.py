@@ -56,8 +56,8 @@ def test_the_page_of_skills_names_the_plugin_its_commands_and_its_skills_as_they
     assert [d.meta["name"] for d in SKILLS if f"`{d.meta['name']}`" not in part] == []
 
 
-def test_the_plugin_takes_every_event_that_is_read_and_no_other() -> None:
-    assert set(HOOKS["hooks"]) == set(RECORDED_EVENTS)
+def test_the_plugin_takes_every_event_that_is_read_or_hinted_at_and_no_other() -> None:
+    assert set(HOOKS["hooks"]) == {*RECORDED_EVENTS, "PreToolUse"}
 
 
 @pytest.mark.usefixtures("processes")

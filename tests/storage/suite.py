@@ -22,6 +22,7 @@ from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id, topic_id
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet
+from memory_mcp.model.tool_run import FailureTally, KeyKind, ToolRun, make_hashes, make_keys
 from memory_mcp.model.topic import TopicChange, TopicLabel, TopicRecord
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import (
@@ -228,11 +229,13 @@ def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(st
         ]
     )
     scope = Scope(SHOP)
-    count, found = store.events.search_words(scope, ["ledger", "round"], 5)
-    assert (count, [e.session_id for e in found]) == (3, ["c", "a"])
-    assert store.events.search_words(scope, ["ledger"], 1)[1][0].session_id == "c"
-    february = Scope(SHOP, window=TimeWindow(ms("2026-02-01T00:00"), ms("2026-03-01T00:00")))
-    assert store.events.search_words(february, ["ledger"], 5)[0] == 1
+    assert [e.session_id for e in store.events.search_words(scope, ["ledger", "round"], 5)] == ["c", "a"]
+    assert store.events.search_words(scope, ["ledger"], 1)[0].session_id == "c"
+    assert store.events.search_words(scope, (), 2) == store.events.list_events(scope)[:-3:-1]
+    january, february = (TimeWindow(ms(f"2026-0{n}-01T00:00"), ms(f"2026-0{n + 1}-01T00:00")) for n in (1, 2))
+    assert [e.session_id for e in store.events.search_words(replace(scope, window=january), ["ledger"], 5)] == ["b", "a"]
+    assert store.events.count_events(scope, [january, february]) == [2, 1]
+    assert store.events.count_events(scope, []) == []
 
 
 def test_a_text_of_several_words_is_found_as_it_stands_whatever_the_white_space(store: Storage) -> None:
@@ -243,7 +246,7 @@ def test_a_text_of_several_words_is_found_as_it_stands_whatever_the_white_space(
     ]
     store.events.append([event(words, session=str(n)) for n, words in enumerate(said)])
     for text in ("ROUNDS half  up", "rounds\nhalf", "half up", "e Ledger rounds ha", "Straße 5"):
-        assert [e.session_id for e in store.events.search_words(Scope(), [text], 5)[1]] == ["0"], text
+        assert [e.session_id for e in store.events.search_words(Scope(), [text], 5)] == ["0"], text
 
 
 def test_who_said_it_narrows_what_is_read(store: Storage) -> None:
@@ -251,7 +254,7 @@ def test_who_said_it_narrows_what_is_read(store: Storage) -> None:
     tool = event("the ledger on paper", session="b", role=Role.TOOL)
     store.events.append([ada, tool])
     for scope, only in ((Scope(speaker="aDA"), ada), (Scope(role="tool"), tool)):
-        assert store.events.search_words(scope, ["ledger"], 5) == (1, [only])
+        assert store.events.search_words(scope, ["ledger"], 5) == [only]
         assert store.events.rank_positions(scope, {"ledger": 1.0}, 5) == (1, [EventPosition(only.stream, only.order)])
 
 
@@ -288,6 +291,8 @@ def test_neighbours_never_leave_the_stream(store: Storage) -> None:
     assert store.events.get_neighbours(own[3], 2, 2) == (own[1:3], own[4:6])
     assert store.events.get_neighbours(own[0], 5, 0) == ([], [])
     assert store.events.get_neighbours(own[3], 99, 99) == (own[:3], own[4:])
+    some = [*own, *others]
+    assert store.events.list_followers(some, 3) == [store.events.get_neighbours(e, 0, 3)[1] for e in some]
 
 
 def test_a_segments_events_are_those_of_its_stream_between_its_ends(store: Storage) -> None:
@@ -326,6 +331,8 @@ def test_what_a_hook_repeats_is_stored_and_not_shown(store: Storage) -> None:
     assert [s.events for s in store.events.list_sessions(Scope())] == [5]
     assert store.events.get_neighbours(own[2], 9, 9) == (own[:2], own[3:])
     assert store.events.get_neighbours(told[2], 9, 9) == (own[:2], own[3:])
+    both = [*own, *told]
+    assert store.events.list_followers(both, 2) == [store.events.get_neighbours(e, 0, 2)[1] for e in both]
     (whole,) = cut([*own, *told])
     assert store.events.segment_events(whole) == own
     assert store.events.find_event(told[0].event_id) == told[0]
@@ -604,6 +611,13 @@ def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:
     assert store.toc.list_days(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
     assert store.toc.list_day_segments("2026-01-14", "2026-01-15", None) == [three]
     assert store.toc.list_day_segments("2026-01-14", "2026-01-15", SHOP) == []
+    assert store.toc.list_day_segments("2026-01-13", "2026-01-14", None) == []
+    later = cut(run_of(2, start="2026-01-31 09:00", session="c"))[0]
+    store.toc.publish_build(Build(segments=(later,)))
+    assert store.toc.list_day_segments("2026-01-31", "2026-02-01", None) == [later]
+    assert store.toc.list_day_segments("2026-01-14", "2026-01-31~", None) == [three, later]
+    assert store.toc.list_day_segments("2025-12-29", "2026-01-15", None)[-1] == three
+    assert store.toc.list_day_segments("0000", "9999", None)[-1] == later
 
 
 def test_events_and_sessions_are_counted_by_day_by_project_and_by_agent(store: Storage) -> None:
@@ -651,6 +665,45 @@ def test_a_segment_filed_under_another_day_is_found_by_its_old_id_and_listed_und
     assert [s.day for s in store.toc.iter_cuts()] == ["2026-01-11"]
     assert store.toc.child_ids(NodeId("toc:day:2026-01-11")) == [new]
     assert store.toc.child_ids(DAY) == []
+
+
+# runs
+
+
+def tool_run(cut: Segment, events: list[Event], failed: bool, **forms: str) -> ToolRun:
+    keys = [key for name, form in forms.items() for key in make_keys(KeyKind[name.upper()], [form])]
+    return ToolRun(cut.key, events[0].event_id, events[1].event_id, failed, tuple(keys))
+
+
+def test_runs_are_found_by_their_keys_newest_first_and_go_with_their_segment(store: Storage) -> None:
+    first, second = run_of(3), run_of(3, start="2026-01-14 09:00", session="s2", project=BILLING)
+    one, two = filed(store, [*first, *second])
+    failed = tool_run(one, first, True, invocation="make -j", command="make", error="no rule to make target")
+    passed = tool_run(two, second, False, invocation="make -j", command="make", file="a.c")
+    store.toc.publish_build(Build(runs=(failed, passed)))
+    make = make_hashes(KeyKind.INVOCATION, ["make -j"])
+    found = store.tool_runs.find_runs(KeyKind.INVOCATION, make, None, 10)
+    assert [
+        (set(each.run.keys), each.run.call, each.run.failed, each.stream, each.project, each.session_id) for each in found
+    ] == [
+        (set(passed.keys), passed.call, False, two.stream, BILLING, "s2"),
+        (set(failed.keys), failed.call, True, one.stream, SHOP, "s1"),
+    ]
+    assert [each.run.call for each in store.tool_runs.find_runs(KeyKind.INVOCATION, make, None, 1)] == [passed.call]
+    assert [each.run.call for each in store.tool_runs.find_runs(KeyKind.INVOCATION, make, SHOP, 9)] == [failed.call]
+    window = TimeWindow(ms("2026-01-12 00:00"), ms("2026-01-13 00:00"))
+    assert [each.run.call for each in store.tool_runs.find_runs(KeyKind.INVOCATION, make, None, 9, window)] == [failed.call]
+    assert store.tool_runs.find_runs(KeyKind.COMMAND, make, None, 9) == []
+    assert [len(runs) for runs in store.tool_runs.list_stream_runs([one.stream, two.stream, 5]).values()] == [1, 1, 0]
+    everything = TimeWindow(0, ms("2027-01-01 00:00"))
+    tallied = store.tool_runs.tally_failures(KeyKind.INVOCATION, None, everything, 1, 5)
+    assert tallied == [FailureTally(next(iter(make)), 2, 1, 1, failed.call)]
+    for project, window, least in ((BILLING, everything, 1), (None, everything, 2), (None, TimeWindow(0, 1), 1)):
+        assert store.tool_runs.tally_failures(KeyKind.INVOCATION, project, window, least, 5) == []
+    store.toc.publish_build(Build(runs=(passed,), reset_runs=(one.key, two.key)))
+    assert [each.run.call for each in store.tool_runs.find_runs(KeyKind.INVOCATION, make, None, 9)] == [passed.call]
+    store.toc.drop_nodes([two.node_id])
+    assert store.tool_runs.find_runs(KeyKind.INVOCATION, make, None, 9) == []
 
 
 # terms

@@ -39,7 +39,8 @@ from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.duckdb import migrations, open_read_only, open_storage, publish
-from memory_mcp.storage.duckdb.connection import Connection, translate_errors
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.engine_errors import translate_errors
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.opening import find_zone, get_system_zone
 from memory_mcp.storage.values import Build, Scope, WriteRequest
@@ -119,7 +120,18 @@ def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir
 def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_held(data_dir: Path) -> None:
     file = made(data_dir)
     con = duckdb.connect(str(file))
-    for table in ("usage", "superseded", "spending", "topic", "topic_label", "project_alias", "project_split", "audit"):
+    for table in (
+        "usage",
+        "superseded",
+        "spending",
+        "topic",
+        "topic_label",
+        "project_alias",
+        "project_split",
+        "audit",
+        "tool_run",
+        "hint",
+    ):
         con.execute(f"DROP TABLE {table}")
     con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
     con.close()
@@ -284,6 +296,7 @@ def test_a_folder_that_is_ours_or_as_good_as_empty_is_taken(data_dir: Path, name
 #: The superuser may write anywhere, so a test that runs as one steps down first.
 AS_NOBODY = """
 import os
+import filelock
 import memory_mcp.storage.duckdb
 if os.getuid() == 0:
     os.setgroups([])
@@ -590,6 +603,30 @@ def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> N
     with pytest.raises(ResourceExhausted, match="more memory than the store may use"):
         con.fetch_rows("SELECT list(range::VARCHAR || 'xxxxxxxxxxxxxxxx') FROM range(20000000)")
     assert con.fetch_row("SELECT 1") == (1,)
+    con.close()
+
+
+def test_the_engine_has_little_memory_until_a_write_or_a_read_needs_more(tmp_path: Path) -> None:
+    con = Connection(tmp_path / "memory.duckdb", 64, 1)
+
+    def limit_mib() -> float:
+        [(text,)] = con.fetch_rows("SELECT current_setting('memory_limit')")
+        return float(text.split()[0])
+
+    assert limit_mib() < 40
+    with con.begin_transaction() as writer:
+        writer.execute("CREATE TABLE word AS SELECT range AS number, repeat('x', 100) || range AS text FROM range(300000)")
+        con.shrink_memory()
+        assert limit_mib() > 60
+    with con.lend_cursor() as reader:
+        reader.execute("SELECT * FROM word").fetchone()
+        con.shrink_memory()
+    assert limit_mib() > 60
+    con.shrink_memory()
+    assert limit_mib() < 40
+    # More than rests and less than may be used at most.
+    [(length,)] = con.fetch_rows("SELECT len(list(text)) FROM word")
+    assert (length, limit_mib() > 60) == (300_000, True)
     con.close()
 
 

@@ -14,6 +14,10 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.ids import EventId, short_grip
 from memory_mcp.model.segment import Segment
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import answer
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.duckdb.keyed_rows import PATH
@@ -57,6 +61,7 @@ def read_by_key(storage: Storage, seed: int = 1) -> dict[str, object]:
         "grips": storage.grips.get_grips([g.grip_id for g in some_grips]),
         "grip": [storage.grips.find_grip(short_grip(g.grip_id)) for g in some_grips],
         "by event": storage.grips.grips_by_event(ids),
+        "of segments": storage.events.events_by_segment(rng.sample(segments, min(20, len(segments)))),
         "segments": storage.toc.get_segments([s.key for s in rng.sample(segments, min(20, len(segments)))]),
         "heads": storage.toc.get_heads(some_nodes),
         "nodes": storage.toc.get_nodes(some_nodes),
@@ -120,9 +125,35 @@ def test_rows_are_read_from_the_copy_and_are_those_of_the_store(settings: Settin
         storage.events.find_duplicates([event.event_id])
         storage.grips.grips_by_event([event.event_id])
         storage.events.search_words(Scope(), ["retry queue"], 1, cuts)
+        storage.events.search_words(Scope(window=TimeWindow(event.timestamp, event.timestamp + 1)), ["retry queue"], 1)
     assert read.statements == []
     storage.close()
     assert copied == read_from_the_store(settings.storage.directory, tmp_path / "plain")
+
+
+def test_words_that_the_copy_knows_are_read_at_once_and_those_in_more_messages_by_slices_of_time(settings: Settings) -> None:
+    app = open_app(settings)
+    said = next(iter(app.storage.events.iter_all()))[5].event.text
+    app.write([draft("The allocator calls reallocPagesNow before every flush.", at="2026-02-01 10:00")], "test")
+    app.derivation.run()
+    words = ([said[1:20].strip()], ["llocpag"], ["retry"], ["queue", "retry"], ["nowhere at all"])
+
+    def read(limit: int) -> list[list[str] | None]:
+        found = [app.storage.events.find_words(Scope(), texts, limit) for texts in words]
+        return [None if events is None else [event.event_id for event in events] for events in found]
+
+    def search() -> tuple[object, int]:
+        told = as_json(answer(app, SearchRequest(query='"llocPag"', scope="all", detail="full"), Caller("")))
+        return told["results"], told["explanation"]["scan"]["slices"]
+
+    by_slices, slices = search()
+    usual = [[event.event_id for event in app.storage.events.search_words(Scope(), texts, 500)] for texts in words]
+    assert read(500) == [None] * len(words)
+    app.storage.copy_rows(never)
+    assert [few for few in read(500) if few is not None] == [all_found for all_found in usual if len(all_found) < 500]
+    assert read(1) == [None if all_found else [] for all_found in usual]
+    assert search() == (by_slices, slices > 1)
+    app.close()
 
 
 def test_the_copy_follows_what_is_written_and_is_there_after_a_restart(settings: Settings, tmp_path: Path) -> None:
@@ -142,6 +173,21 @@ def test_the_copy_follows_what_is_written_and_is_there_after_a_restart(settings:
     assert again.copy_rows(never) <= sum(len(batch) for batch in again.events.iter_all())
     assert read_by_key(again) == copied
     again.close()
+
+
+def test_old_events_are_read_from_the_copy_while_many_arrive(settings: Settings) -> None:
+    storage = open_storage(settings.storage.directory)
+    storage.copy_rows(never)
+    event = next(iter(storage.events.iter_all()))[5].event
+    arrivals = run_of(300, start="2026-02-20 09:00", session="late")
+    storage.events.append(arrivals)
+    storage.events.drop_recent()
+    with asked_of_the_store() as read:
+        assert storage.events.get_events([event.event_id]) == {event.event_id: event}
+    assert read.statements == []
+    ids = [event.event_id, arrivals[-1].event_id]
+    assert list(storage.events.get_events(ids)) == ids
+    storage.close()
 
 
 def test_a_copy_of_another_time_is_noticed(settings: Settings, tmp_path: Path) -> None:
@@ -210,11 +256,16 @@ def test_what_is_forgotten_is_in_no_byte_of_the_copy(tmp_path: Path) -> None:
         def clean_text(self, text: str) -> str:
             return text
 
-    assert gone
+    quoted = [grip.grip_id for grips in app.storage.grips.grips_by_event(gone).values() for grip in grips]
+    app.storage.drop_caches()
+    app.storage.copy_rows(never)
+    assert gone == set(app.storage.events.get_events(gone))
+    assert set(quoted) == set(app.storage.grips.get_grips(quoted)) != set()
     app.storage.erase_forgotten(Cleaner())
     assert not (tmp_path / "data" / PATH).exists()
     app.storage.copy_rows(never)
     assert not app.storage.events.get_events(gone)
+    assert not app.storage.grips.get_grips(quoted)
     copied = read_by_key(app.storage)
     app.close()
     assert copied == read_from_the_store(tmp_path / "data", tmp_path / "plain")

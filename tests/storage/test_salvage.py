@@ -28,10 +28,13 @@ _KILLED = """
 import os, sys
 from pathlib import Path
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.values import Scope
 from tests.storage.test_salvage import live
 store = open_storage(Path(sys.argv[1]))
 for one in live():
     store.events.append([one])
+    # Reading has each stored by itself.
+    store.events.list_speakers(Scope())
 os._exit(0)
 """
 

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.kinds import LABELS, Judged, Place, report
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.tree.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.kinds import _CUES, cues_of, has_cue, kind_of
 
 PROCEDURES = (
     "To see the queue, open the admin page.",
@@ -202,3 +204,10 @@ def test_precision_is_of_what_was_told_and_recall_of_what_was_labelled(capsys: p
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]}
     assert rows["constraint"] == ["3", "2", "1", "0.50", "0.33"]
     assert rows["procedure"] == ["0", "0", "0", "-", "-"]
+
+
+@given(st.data())
+def test_a_cue_alone_is_found_where_it_is_found_among_all(data: st.DataObject) -> None:
+    for cue, pattern in _CUES:
+        text = data.draw(st.from_regex(pattern.pattern))
+        assert has_cue(text, cue) == bool(cues_of(text) & cue)

@@ -49,7 +49,7 @@ def run_sql(app: App, *statements: str) -> None:
         # Row-level security keeps to the tenant, of which a test has one for each memory.
         with storage.connection.open_writer() as writer:
             for statement in statements:
-                writer.run(statement)
+                writer.execute(statement)
             writer.head.resets += 1
         app.storage.drop_caches()
         return

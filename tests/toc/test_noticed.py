@@ -11,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
+from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.noticed import Contradictions
 from memory_mcp.tree.toc.statements import format_statement, stretch_rules
@@ -18,7 +19,7 @@ from memory_mcp.tree.toc.told import load_stretches
 from tests.factories import SHOP, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.filled import filled
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 from tests.work import asked_of_the_store
 
 OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to use MySQL for the orders ledger."
@@ -119,3 +120,49 @@ def test_a_reader_does_not_wait_while_another_thread_searches_through_the_store(
     may_end.set()
     first.join(PATIENCE)
     assert len(fresh.find_contradictions()) == 1
+
+
+def test_the_next_process_knows_without_a_search_and_follows_what_comes(
+    data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, saved = filled(data_dir, a_small_history(1)), data_dir / "indexes" / "contradictions.json"
+    searches: list[int] = []
+    search = DuckSuperseded.list_statements
+
+    def count_search(*given: Any) -> Any:
+        searches.append(1)
+        return search(*given)
+
+    monkeypatch.setattr(DuckSuperseded, "list_statements", count_search)
+
+    def open_and_count(*drafts: EventDraft, most: int = 1) -> tuple[list[Supersession], int]:
+        app = App(settings, clock)
+        searches.clear()
+        tell(app, *drafts)
+        # With new statements the store is searched through in another thread.
+        until(lambda: len(app.contradictions.find_contradictions()) == most)
+        found = [one for several in app.contradictions.find_contradictions().values() for one in several]
+        count = len(searches)
+        assert marks(app) == found
+        app.close()
+        return found, count
+
+    told = (draft(OLD, "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
+    [one], count = open_and_count(*told)
+    assert count == 1
+    assert one.words == OLD
+    assert OLD.encode() not in saved.read_bytes()
+    assert open_and_count() == ([one], 0)
+    # What is damaged, of another state or another store is none.
+    for content in (b"{", saved.read_bytes().replace(b'"of": "1 ', b'"of": "0 '), saved.read_bytes()[:-9], b""):
+        saved.write_bytes(content)
+        assert open_and_count() == ([one], 1)
+        assert open_and_count() == ([one], 0)
+    between = draft(OLD.replace("Postgres", "Oracle"), "2026-01-21 09:00", session="c")
+    found, count = open_and_count(between, most=2)
+    assert (found[0].old, count) == (one.old, 1)
+    assert open_and_count(most=2) == (found, 0)
+    app = App(settings, clock)
+    app.storage.drop_caches()
+    assert not saved.exists()
+    app.close()

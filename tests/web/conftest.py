@@ -24,6 +24,7 @@ from tests.filled import filled
 from tests.indexes import helpers
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
+from tests.work_cases import failing_in_sessions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
@@ -48,6 +49,7 @@ def fill(app: App) -> None:
         ],
         "test",
     )
+    app.write(failing_in_sessions(3, SITE, "2026-02"), "test")
     app.derivation.run()
 
 

@@ -174,6 +174,7 @@ def test_a_script_gets_what_was_done_as_json(memory: Served, visitor: Visitor) -
     visitor.act("pin", token=visitor.token(), id=DAY, on="no")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_topic_is_renamed_and_pinned_from_its_page(memory: Served, visitor: Visitor) -> None:
     memory.door.app.topics.rebuild_graph()
     topic = memory.ask(TopTopics(fine=True, scope="all"))["topics"][0]

@@ -50,6 +50,8 @@ ATTACKS = (
     *SPELLINGS[:4],
     *LAYERED[:4],
 )
+#: A line by which the errors of all sessions are one.
+ALIKE = "FatalError: the pool of the counter is closed by its keeper"
 #: Half a character, as JSON spells it; importers keep the rest of the text.
 HALF = "half \\ud800 a \\udfff character"
 
@@ -68,11 +70,14 @@ def _lines() -> Iterator[str]:
         asked = f"{bad} Please fix the {WORD} in file {bad}, ticket {number}."
         metadata = {f"key {bad}"[:90]: bad[:900], "file": f"src/{bad}"[:900], "branch": bad[:900], "cwd": f"/home/{bad}"[:900]}
         tool = {**metadata, "tool": bad[:90], "tool_use_id": f"u{number}", "command": bad[:900]}
+        edit = {"tool": "Edit", "tool_use_id": f"e{number}"}
         for step, (role, kind, text, more) in enumerate(
             (
                 ("user", "user_message", asked, metadata),
                 ("assistant", "tool_call", bad, tool),
-                ("tool", "tool_result", f"error: {bad}\n{bad}", {**tool, "exit_status": "1"}),
+                ("tool", "tool_result", f"error: {bad}\n{bad}\n{ALIKE}", {**tool, "exit_status": "1"}),
+                ("assistant", "tool_call", f"Edit: {bad}", {**edit, "files": f"src/{bad}"[:900].replace("\n", " ")}),
+                ("tool", "tool_result", "ok", edit),
                 ("assistant", "assistant_stop", decided, metadata),
             )
         ):

@@ -42,6 +42,8 @@ def pages(served: Place) -> dict[str, str]:
         if one.kind and not one.is_part and one.reply.status == 200 and one.kind not in NO_PAGE:
             found.setdefault(one.kind, one.address)
     found["tree/{node_id:path}"] = "tree/toc:day:2026-02-03"
+    # Citations of changes lead there, of which the walk may see none.
+    found["file"] = "file?path=src/cart.ts"
     if "search" in PAGES:
         found["search"] = "search?q=ledger+refunds&why_not=toc:year:2026"
     assert set(found) == set(PAGES) - NO_PAGE

@@ -129,13 +129,13 @@ def test_a_question_makes_a_harmless_file_name(visitor: Visitor, query: str) -> 
 
 def test_what_was_stored_before_a_rule_was_known_leaves_without_its_secrets(memory: Served, visitor: Visitor) -> None:
     app = memory.door.app
-    write = app.gate._redact_public
-    app.gate._redact_public = lambda text, report: text  # type: ignore[method-assign]
+    write = app.gate._redact_secrets
+    app.gate._redact_secrets = lambda text, report: text  # type: ignore[method-assign]
     try:
         app.write([draft(f"The key is {SECRET} for now.", at="2026-02-14 10:00", session="keys")], "test")
         app.derivation.run()
     finally:
-        app.gate._redact_public = write  # type: ignore[method-assign]
+        app.gate._redact_secrets = write  # type: ignore[method-assign]
     assert SECRET in memory.ask(GetEvents(session_id="keys"))["events"][0]["text"]
     for form in ("markdown", "json"):
         for given in ({"session": "keys"}, {"node": "toc:day:2026-02-14"}):

@@ -46,6 +46,7 @@ def listed(page: str) -> list[str]:
     return [html.unescape(name) for name in re.findall(r'href="[^"]*/topics/(topic:[^"?]+)[^"]*" data-open', page)]
 
 
+@pytest.mark.usefixtures("processes")
 def test_topics_are_listed_by_importance_with_state_and_the_same_are_on_the_map(
     door: tuple[Door, Visitor], visitor: Visitor
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_hostile_label_stays_a_label(door: tuple[Door, Visitor], visitor: Visi
         assert html.escape(HOSTILE) in page.replace("&#34;", "&quot;")
 
 
+@pytest.mark.usefixtures("processes")
 def test_where_there_are_no_topics_the_page_says_why_and_what_happens_next(tmp_path: Path) -> None:
     with visited(tmp_path / "data", draft("Please rename the login handler.")) as (door, visitor):
         page = visitor.page("topics")

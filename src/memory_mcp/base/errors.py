@@ -217,3 +217,8 @@ class IndexNotReady(LayerUnavailable):
     """An index is being read from disk or built in the background."""
 
     retryable = True
+
+
+def read_first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, up to 300 characters; "" for none."""
+    return next(iter(str(error).strip().splitlines()), "")[:300]

@@ -14,7 +14,9 @@ VARIABLE = "MEMORY_MCP_FAILPOINT"
 #: Every point there is, other packages' once they are loaded, and what has happened when it is reached.
 FAILPOINTS = {
     "events.before_commit": "events are written, their transaction is not committed",
-    "events.committed": "events are committed, their acknowledgement is not yet given",
+    "writes.before_commit": "logged writes are in the tables, the transaction is not committed",
+    "writes.stored": "logged writes are committed, the log still has them",
+    "events.committed": "events are committed or logged, their acknowledgement is not yet given",
     "import.batch_stored": "a batch of an import is committed, the file's high-water mark is not",
     "import.mark_written": "the file's high-water mark is committed",
     "drain.stored": "payloads of the spool are committed, their files are still there",

@@ -33,7 +33,7 @@ def root_commit(git_dir: Path, common: Path) -> str:
 
     """
     try:
-        commit, objects = _read_head(git_dir, common), _Objects(common / "objects")
+        commit, objects = read_head(git_dir, common), _Objects(common / "objects")
         for _ in range(_COMMITS):
             content = objects.read_commit(commit) if commit else None
             if content is None:
@@ -48,7 +48,8 @@ def root_commit(git_dir: Path, common: Path) -> str:
     return ""
 
 
-def _read_head(git_dir: Path, common: Path) -> str:
+def read_head(git_dir: Path, common: Path) -> str:
+    """Return the commit that HEAD is at, "" for none; `git_dir` and `common` as of `root_commit`."""
     head = _read_text(git_dir / "HEAD")
     if not head.startswith("ref:"):
         return head if _ID.fullmatch(head) else ""

@@ -13,8 +13,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Longest line of a client (bytes): ten megabytes of text, escaped.
 LONGEST = 64 * 1024 * 1024

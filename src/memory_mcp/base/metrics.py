@@ -1,8 +1,8 @@
 """What this process counts and times, the text that Prometheus reads, and spans for OpenTelemetry.
 
 Invariants
-1. Nothing is counted and no library is loaded before `start`, which only a process that can be asked calls: everybody
-   else pays one comparison (prometheus_client alone takes 57 ms to import, 12 ms behind mcp).
+1. Nothing is counted before `start`, which only a process that can be asked calls: everybody else pays one comparison. The
+   library (57 ms to import) is loaded when it is asked, or has counted for a while.
 2. Every name is in `COUNTERS`, `HISTOGRAMS` or `GAUGES`, or declared by another package; recording under another is a KeyError.
 3. Labels have few values, and none of them is anybody's words.
 4. OpenTelemetry is not imported here before somebody else has (27 ms): a process without it has nobody to tell. Without
@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from memory_mcp.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -101,6 +102,9 @@ class _Live:
 
 # One per process, as Prometheus counts processes.
 _live: _Live | None = None
+#: What is counted and timed before the library is loaded: kind, name, amount and labels. None before `start`.
+_early: list[tuple[Metrics, str, float, dict[str, str]]] | None = None
+_MOST_EARLY = 1000
 _providers: dict[str, Callable[[], Mapping[str, float]]] = {}
 _starting = threading.Lock()
 
@@ -127,10 +131,15 @@ def _add_metrics(live: _Live) -> None:
 
 
 def start() -> None:
-    """Begin to count in this process.
+    """Begin to count in this process; a second call does nothing."""
+    global _early
+    with _starting:
+        if _early is None:
+            _early = []
 
-    A second call does nothing. Loads prometheus_client.
-    """
+
+def _load_library() -> None:
+    """Load prometheus_client, and tell it what was counted before."""
     global _live
     with _starting:
         if _live is not None:
@@ -147,6 +156,8 @@ def start() -> None:
             for labels in combinations:
                 live.counters[name].labels(**labels)
         _live = live
+        while _early:
+            _add(live, *_early.pop(0))
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
@@ -154,9 +165,7 @@ def count(name: str, amount: float = 1, **labels: str) -> None:
 
     KeyError for a name not in `COUNTERS`, ValueError for other labels than its own.
     """
-    if _live is not None:
-        counter = _live.counters[name]
-        (counter.labels(**labels) if labels else counter).inc(amount)
+    _record(COUNTERS, name, amount, labels)
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
@@ -164,9 +173,31 @@ def observe(name: str, seconds: float, **labels: str) -> None:
 
     KeyError for a name not in `HISTOGRAMS`, ValueError for other labels.
     """
-    if _live is not None:
-        histogram = _live.histograms[name]
-        (histogram.labels(**labels) if labels else histogram).observe(seconds)
+    _record(HISTOGRAMS, name, seconds, labels)
+
+
+def _record(kind: Metrics, name: str, amount: float, labels: dict[str, str]) -> None:
+    if _early is None:
+        return
+    if _live is None:
+        if set(labels) != set(kind[name][1]):
+            raise ValueError(f"{name} has other labels than {sorted(labels)}")
+        with _starting:
+            if _live is None:
+                _early.append((kind, name, amount, labels))
+        if len(_early) >= _MOST_EARLY:
+            _load_library()
+    else:
+        _add(_live, kind, name, amount, labels)
+
+
+def _add(live: _Live, kind: Metrics, name: str, amount: float, labels: dict[str, str]) -> None:
+    metric = live.counters[name] if kind is COUNTERS else live.histograms[name]
+    labelled = metric.labels(**labels) if labels else metric
+    if kind is COUNTERS:
+        labelled.inc(amount)
+    else:
+        labelled.observe(amount)
 
 
 def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
@@ -231,18 +262,25 @@ def exposition(readings: Readings) -> str:
                 yield family
 
     start()
+    _load_library()
     assert _live is not None
     now = CollectorRegistry()
     now.register(Scrape())
     return (generate_latest(_live.registry) + generate_latest(now)).decode()
 
 
-def span(name: str) -> AbstractContextManager[Any]:
-    """Return a span of OpenTelemetry as a context manager.
-
-    Inside the one that is open in this thread or task. It does nothing where the library of OpenTelemetry is not loaded.
-    """
+def is_traced() -> bool:
+    """Return whether OpenTelemetry is set up in this process; without it spans are not recorded."""
     if "opentelemetry.trace" not in sys.modules:
+        return False
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def span(name: str) -> AbstractContextManager[Any]:
+    """Return a span of OpenTelemetry as a context manager, inside the one that is open in this thread or task."""
+    if not is_traced():
         return nullcontext()
     from opentelemetry import trace
 

@@ -117,6 +117,24 @@ def root_commit_of(cwd: str) -> str:
         return ""
 
 
+def find_head(cwd: str) -> tuple[str, str] | None:
+    """Return the top of the working tree around `cwd` and the commit that its HEAD is at, None without one.
+
+    Raises nothing; read anew each time.
+    """
+    from pathlib import Path
+
+    from memory_mcp.base.git_history import read_head
+
+    try:
+        path = os.path.normpath(cwd)
+        tree = _find_git(path) if cwd and os.path.isdir(path) else None
+        head = read_head(Path(tree[1]), Path(_common_directory(tree[1]))) if tree else ""
+    except (OSError, ValueError):
+        return None
+    return (tree[0], head) if tree and head else None
+
+
 def is_place(project: str) -> bool:
     """Return whether a project is named by a directory."""
     return bool(_ABSOLUTE.match(project))

@@ -37,6 +37,11 @@ _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-
 _RAW = lazy_pattern(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
 # The same where all characters are ASCII and no such tail can be, in half the time.
 _PLAIN_RAW = lazy_pattern(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
+# Such tails.
+_SHARP, _PLUSES = lazy_pattern(r"#(?<=[A-Za-z]#)"), lazy_pattern(r"\+\+(?<=[A-Za-z]\+\+)")
+#: Signs of no word that stay as they are in every form of a text. Without them most texts are plain: clients number the lines of
+#: files with an arrow.
+_SIGNS = "\u2192\u2014\u2500\u2502\u2514\u251c\u2705\u2713\u2714\u2013"
 _CJK_RUN = lazy_pattern(f"[{_CJK}]+")
 # Runs of one script: hiragana, katakana, hangul, ideographs.
 _SCRIPT_RUN = lazy_pattern(
@@ -63,7 +68,7 @@ STOPWORDS = frozenset(
 )
 
 
-class _Kept(dict[str, _T]):
+class TokenCache(dict[str, _T]):
     """Values by token, computed by `make` when first asked for.
 
     One with more than `most` is emptied first.
@@ -91,7 +96,7 @@ def iter_terms(text: str) -> Iterator[str]:
 
     Stop words are left out; a token of code gives itself and then its parts, a plain word its stem.
     """
-    return chain.from_iterable(map(_TERMS.__getitem__, _raws(text)))
+    return chain.from_iterable(map(_TERMS.__getitem__, split_tokens(text)))
 
 
 def terms(text: str) -> list[str]:
@@ -101,7 +106,29 @@ def terms(text: str) -> list[str]:
 
 def term_set(text: str) -> set[str]:
     """Return the distinct terms of a text, stop words left out."""
-    return set().union(*map(_TERMS.__getitem__, set(_raws(text))))
+    return set().union(*map(_TERMS.__getitem__, set(split_tokens(text))))
+
+
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of a text in order, repeated: what terms are made of."""
+    if not text.isascii():
+        for sign in _SIGNS:
+            text = text.replace(sign, " ")
+    if _is_plain(text):
+        return _PLAIN_RAW.findall(text)
+    if not text.isascii():
+        # One form of each character: an accent that is a character of its own would split its word.
+        text = unicodedata.normalize("NFKC", text)
+    # No token reaches over a line's end, and most lines of most texts are plain.
+    tokens: list[str] = []
+    for line in text.split("\n"):
+        tokens += (_PLAIN_RAW if _is_plain(line) else _RAW).findall(line)
+    return tokens
+
+
+def token_terms(token: str) -> tuple[str, ...]:
+    """Return the terms of a token without adding them to the cache."""
+    return _TERMS.get(token) or _terms_of(token)
 
 
 def stem(word: str) -> str:
@@ -122,7 +149,7 @@ def query_terms(text: str) -> list[str]:
 
 def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the distinct tokens of a text with their terms."""
-    return [(raw, terms) for raw in dict.fromkeys(_raws(text)) if (terms := _TERMS[raw])]
+    return [(raw, terms) for raw in dict.fromkeys(split_tokens(text)) if (terms := _TERMS[raw])]
 
 
 def cjk_runs(token: str) -> list[str]:
@@ -179,26 +206,15 @@ def hashes_in(*texts: str) -> set[int]:
     """Return the distinct hashes of the texts' terms."""
     raws: set[str] = set()
     for text in texts:
-        raws.update(_raws(text))
+        raws.update(split_tokens(text))
     return set().union(*map(_HASHES.__getitem__, raws))
-
-
-def _raws(text: str) -> list[str]:
-    if _is_plain(text):
-        return _PLAIN_RAW.findall(text)
-    if not text.isascii():
-        # One form of each character: an accent that is a character of its own would split its word.
-        text = unicodedata.normalize("NFKC", text)
-    # No token reaches over a line's end, and most lines of most texts are plain.
-    tokens: list[str] = []
-    for line in text.split("\n"):
-        tokens += (_PLAIN_RAW if _is_plain(line) else _RAW).findall(line)
-    return tokens
 
 
 def _is_plain(text: str) -> bool:
     """Whether the faster pattern finds the same tokens."""
-    return text.isascii() and "#" not in text and "++" not in text
+    if not text.isascii() or ("#" in text and _SHARP.search(text)):
+        return False
+    return "++" not in text or not _PLUSES.search(text)
 
 
 def _terms_of(raw: str) -> tuple[str, ...]:
@@ -206,10 +222,12 @@ def _terms_of(raw: str) -> tuple[str, ...]:
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
         folded = raw.lower()
+        if folded != raw:
+            return _TERMS[folded]
         return () if folded in STOPWORDS else (_stemmer.stem(folded),)
     runs = [] if raw.isascii() else _CJK_RUN.findall(raw)
     if not runs:
-        return tuple(_latin(raw))
+        return _latin(raw)
     bigrams: list[str] = []
     for run in runs:
         bigrams += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
@@ -217,11 +235,11 @@ def _terms_of(raw: str) -> tuple[str, ...]:
 
 
 def _hashes_of(raw: str) -> tuple[int, ...]:
-    return tuple(map(term_hash, _TERMS.get(raw) or _terms_of(raw)))
+    return tuple(map(term_hash, token_terms(raw)))
 
 
-def _latin(raw: str) -> Iterator[str]:
-    """Yield the terms of a token without CJK.
+def _latin(raw: str) -> tuple[str, ...]:
+    """Return the terms of a token without CJK.
 
     A word gives its stem, a stop word nothing, an acronym's plural its singular; anything else the whole
     token, and its parts unless it is a number or a hash. Whole tokens and words of more than `MAX_TOKEN`
@@ -229,24 +247,18 @@ def _latin(raw: str) -> Iterator[str]:
     """
     token = raw.strip("_")
     if not token:
-        return
+        return ()
     folded = fold(token)
     if folded.isalpha() and (token.islower() or token.istitle() or token.isupper() or not token.isascii()):
-        if folded not in STOPWORDS and len(folded) <= MAX_TOKEN:
-            yield _stemmer.stem(folded)
-        return
+        return (_stemmer.stem(folded),) if folded not in STOPWORDS and len(folded) <= MAX_TOKEN else ()
     if _PLURAL_ACRONYM.match(token):
-        yield _stemmer.stem(folded[:-1])
-        return
-    if len(folded) <= MAX_TOKEN:
-        yield folded
-    if _HEX.match(folded) or folded.isdigit():
-        return
-    yield from _pieces(token, folded)
+        return (_stemmer.stem(folded[:-1]),)
+    whole = (folded,) if len(folded) <= MAX_TOKEN else ()
+    return whole if folded.isdigit() or _HEX.match(folded) else (*whole, *_pieces(token, folded))
 
 
-def _pieces(token: str, folded_token: str) -> Iterator[str]:
-    """Yield the parts of a token besides `folded_token`.
+def _pieces(token: str, folded_token: str) -> list[str]:
+    """Return the parts of a token besides `folded_token`.
 
     Components of a path (tokenStore.ts), their names, the words in a name. Stop words and parts of more than `MAX_TOKEN`
     characters are left out; a URL's scheme is not looked at.
@@ -254,19 +266,14 @@ def _pieces(token: str, folded_token: str) -> Iterator[str]:
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
     if names != [bare]:
-        yielded = {folded_token}
-        for component in _SEPARATORS.split(bare):
-            folded = fold(component)
-            if folded and folded not in yielded and len(folded) <= MAX_TOKEN and not _NAME.fullmatch(component):
-                yielded.add(folded)
-                yield folded
+        components = dict.fromkeys(fold(c) for c in _SEPARATORS.split(bare) if not _NAME.fullmatch(c))
+        pieces = [c for c in components if c and c != folded_token and len(c) <= MAX_TOKEN]
         for name in names:
-            yield from _latin(name)
-        return
-    for part in _PARTS.findall(bare):
-        piece = fold(part)
-        if piece != folded_token and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
-            yield _stemmer.stem(piece)
+            pieces += _TERMS[name]
+        return pieces
+    parts = (part for part in map(fold, _PARTS.findall(bare)) if part != folded_token and len(part) <= MAX_TOKEN)
+    # Words of names come again and again: stemming one takes as long as ten looks into the cache.
+    return [t for part in parts for t in (_TERMS[part] if part.isascii() and part.isalpha() else (_stemmer.stem(part),))]
 
 
 def fold(token: str) -> str:
@@ -315,6 +322,6 @@ def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
 
 _stemmer = _Stemmer()
 # Caches of all threads: the layers of one question look at the same texts, each in a thread of its own.
-_TERMS = _Kept(_terms_of, _CACHE_LIMIT)
-_HASHES = _Kept(_hashes_of, _CACHE_LIMIT)
-_PLACED_TERMS = _Kept(lambda piece: tuple(iter_terms(piece)), _PLACED_LIMIT)
+_TERMS = TokenCache(_terms_of, _CACHE_LIMIT)
+_HASHES = TokenCache(_hashes_of, _CACHE_LIMIT)
+_PLACED_TERMS = TokenCache(lambda piece: tuple(iter_terms(piece)), _PLACED_LIMIT)

@@ -1,14 +1,17 @@
 """Expand a grip (a citation, an exact quoted span): its words, checked against the stored event, and the events around it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import Event, note_kind
 from memory_mcp.model.grip import Grip, Quotation, hash_quote, join_quote
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
 from memory_mcp.model.sentinel import FORGOTTEN
-from memory_mcp.storage.base import Storage
+
+if TYPE_CHECKING:
+    from memory_mcp.storage.base import Storage
 
 #: Neighbours read at most on each side.
 MAX_NEIGHBOURS = 50
@@ -34,7 +37,7 @@ class ExpandedGrip:
 class Evidence:
     """Expands grips, within the session, project and thread of the quote."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: "Storage") -> None:
         self._storage = storage
 
     def expand_grip(self, grip_id: str, before: int = 3, after: int = 3) -> ExpandedGrip:
@@ -46,8 +49,10 @@ class Evidence:
         grip, events = self._find_grip(grip_id)
         quote = quote_events(grip, events)
         verified = hash_quote(quote) == grip.quote_hash and FORGOTTEN not in quote
-        earlier, _ = self._storage.events.get_neighbours(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
-        _, later = self._storage.events.get_neighbours(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
+        earlier_limit, later_limit = (min(max(count, 0), MAX_NEIGHBOURS) for count in (before, after))
+        earlier, later = self._storage.events.get_neighbours(events[0], earlier_limit, 0 if len(events) > 1 else later_limit)
+        if len(events) > 1:
+            _, later = self._storage.events.get_neighbours(events[-1], 0, later_limit)
         contexts = tuple(earlier), tuple(events), tuple(later)
         return ExpandedGrip(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *contexts)
 

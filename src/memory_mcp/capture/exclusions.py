@@ -12,11 +12,11 @@ import re
 import time
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from memory_mcp.base import paths, pauses
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 

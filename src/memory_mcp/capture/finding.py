@@ -8,9 +8,9 @@ Invariants
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.importers.base import Growth, Importer
 from memory_mcp.importers.beginnings import iter_beginnings

@@ -62,6 +62,9 @@ _HARMLESS_LIMIT = 10_000
 _CUT_NOTE = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: How calls are numbered: under its own key nothing in it can be taken for a secret.
+_CALL_KEY = "tool_use_id"
+_CALL_ID = re.compile(rf"{_UUID.pattern}|toolu_01[A-Za-z0-9]{{22}}")
 
 
 class Gate:
@@ -126,7 +129,7 @@ class Gate:
         names = self._clean_names(draft, report)
         if not names["session_id"]:
             return NO_SESSION
-        text = self._redact_public(text, report)
+        text = self._redact_secrets(text, report) if is_none_forgotten else self._redact_public(text, report)
         metadata = _add_root_commit(draft, self._clean_metadata(draft.metadata, report))
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
         text, full_size = shorten_text(text, bound)
@@ -158,8 +161,10 @@ class Gate:
         return self._redact_public(strip_private(text), report)
 
     def _redact_public(self, text: str, report: ImportReport) -> str:
-        own_removed = self._own_secrets.redact_text(self.tombstones.clean_text(text), report.redacted)
-        return self._redactor.redact(own_removed, report.redacted)
+        return self._redact_secrets(self.tombstones.clean_text(text), report)
+
+    def _redact_secrets(self, text: str, report: ImportReport) -> str:
+        return self._redactor.redact(self._own_secrets.redact_text(text, report.redacted), report.redacted)
 
     def clean_name(self, value: str) -> str:
         """Return a name for storage; a hash marks removals."""
@@ -225,7 +230,7 @@ class Gate:
 
     def _redact_values(self, values: dict[str, str], report: ImportReport) -> None:
         """Redact values in place, each with its key in view."""
-        unchecked = [item for item in values.items() if item not in self._harmless]
+        unchecked = [item for item in values.items() if item not in self._harmless and not self._is_call_id(*item)]
         # A key such as "password" gives its value away, so it is looked at too. All at once first: most are harmless.
         if unchecked and self._may_hold_secret("\n".join(f"{key}: {value}" for key, value in unchecked)):
             for key, value in unchecked:
@@ -235,6 +240,11 @@ class Gate:
         if len(self._harmless) + len(harmless) > _HARMLESS_LIMIT:
             self._harmless.clear()
         self._harmless.update(harmless)
+
+    def _is_call_id(self, key: str, value: str) -> bool:
+        if key != _CALL_KEY or not _CALL_ID.fullmatch(value):
+            return False
+        return self.tombstones.clean_text(value) == value and not self._own_secrets.occur_in(value)
 
     def _may_hold_secret(self, text: str) -> bool:
         return self._redactor.may_hold_secret(text) or self._own_secrets.occur_in(text)

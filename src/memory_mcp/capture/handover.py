@@ -14,12 +14,12 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.importers.draft_rows import pack_drafts, unpack_drafts
 from memory_mcp.model.event import EventDraft, Trust

@@ -10,10 +10,10 @@ Invariants
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memory_mcp.base import metrics
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, TOOL, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, event_id, event_key, hash_parts
 from memory_mcp.storage.base import EventStore

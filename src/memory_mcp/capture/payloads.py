@@ -16,10 +16,11 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, groupby
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.paths import name_of
 from memory_mcp.redact.own_secrets import OwnSecrets
 from memory_mcp.redact.redact import PrivateSplit, Span, may_hold_private, redactor, replace_spans, strip_private

@@ -12,13 +12,14 @@ Invariants
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from time import perf_counter, time
 from typing import Protocol
 
 from memory_mcp.base import metrics
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.capture.exclusions import PAUSED

@@ -9,10 +9,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base.children import Child
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.capture.exclusions import CaptureRules
 from memory_mcp.capture.gate import Gate

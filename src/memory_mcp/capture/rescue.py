@@ -5,10 +5,10 @@ Known: Claude Code deletes a session's file once it was left alone for `cleanupP
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.finding import FileState, iter_file_states
 from memory_mcp.importers.base import Importer
 from memory_mcp.importers.database import DatabaseImporter

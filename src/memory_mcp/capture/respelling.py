@@ -7,9 +7,10 @@ count. Other words for the same do.
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Letters and digits that look alike within ASCII.
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l"})

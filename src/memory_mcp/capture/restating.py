@@ -11,10 +11,10 @@ import base64
 import hashlib
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.respelling import normalize_key
 from memory_mcp.importers.decoding import LAYERS, decode_layer
 

@@ -8,9 +8,10 @@ was heard of lately. Where that fits several, all of them are left out: one of t
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import HOOK, MARK, Event, EventType, ExcludedSession, Role, is_recap, mark_of
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Scope

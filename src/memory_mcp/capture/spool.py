@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.capture.gate import Gate, shorten_text
 from memory_mcp.capture.hooks.base import Envelope, HookEvents, Hooks, MalformedPayload, delivery_key

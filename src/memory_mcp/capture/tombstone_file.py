@@ -22,12 +22,13 @@ class TombstoneFile:
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / paths.TOMBSTONES
+        self._file_name = os.fspath(self._file)
         self._key_file = directory / paths.TOMBSTONES_KEY
 
     def get_stamp(self) -> tuple[int, int, int] | None:
         """Return (inode, bytes, mtime in ns), which additions change; None without file."""
         try:
-            state = self._file.stat()
+            state = os.stat(self._file_name)  # noqa: PTH116 - for every draft
         except FileNotFoundError:
             return None
         return state.st_ino, state.st_size, state.st_mtime_ns

@@ -18,10 +18,11 @@ import json
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.capture.respelling import JOINS_WORDS, NormalizedText, count_runs, normalize_key, normalize_text, replace_spans
 from memory_mcp.capture.restating import RestatementIndex, Sketch, WindowHasher

@@ -7,13 +7,13 @@ tree, and answers other callers meanwhile.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_mcp.app import App
 from memory_mcp.base import machine, paths
 from memory_mcp.base.children import few_collections
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.capture.sources import all_importers, make_importer
 from memory_mcp.cli.failures import translate_refusal

@@ -12,11 +12,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.capture.gate import Gate
 from memory_mcp.importers.base import ImportReport

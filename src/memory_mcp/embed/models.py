@@ -5,9 +5,9 @@ Nothing here uses the network: a missing model is an error with the command that
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 
 BUNDLED = "bundled"

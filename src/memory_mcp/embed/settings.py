@@ -1,7 +1,8 @@
 """Settings of embeddings."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.embed.models import BUNDLED, resolve_model
 

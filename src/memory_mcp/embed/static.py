@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from memory_mcp.base import foreign_files
 from memory_mcp.base.text import MAX_TOKEN, name_parts
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_managed_folder
 from memory_mcp.embed.tensors import read_tensors
+from memory_mcp.embed.tokens import Tokens, read_tokens
 
 #: Share of unknown words above which a text gets no vector.
 UNKNOWN_LIMIT = 0.5
@@ -46,13 +46,13 @@ _MOST_WORDS, _LONGEST_WORD = 20_000, 40
 
 
 class _WordTokens(dict[str, list[int]]):
-    """Tokens by word, for tokenizers whose words do not depend on each other."""
+    """Tokens by word, where words do not depend on each other."""
 
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Container[str]) -> None:
-        self._tokenizer, self._vocabulary = tokenizer, vocabulary
+    def __init__(self, tokens: Tokens, vocabulary: Container[str]) -> None:
+        self._tokens, self._vocabulary = tokens, vocabulary
 
     def __missing__(self, word: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(split_identifiers(word, self._vocabulary), add_special_tokens=False).ids
+        ids = self._tokens.cut_word(split_identifiers(word, self._vocabulary))
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
                 self.clear()
@@ -69,41 +69,29 @@ class TokenMeanModel:
     2 points more, over French, Spanish and Polish ones about as much (`bench.embedder --languages`).
     """
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-        """Create the model; changes the tokenizer's truncation and padding.
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], tokens: Tokens, config: Mapping[str, Any]) -> None:
+        """Create the model.
 
         `arrays` are "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
-        Raises ValueError if they do not fit the tokenizer.
+        Raises ValueError if they do not fit the tokens.
         """
-        vocabulary = tokenizer.get_vocab()
         #: The tokens, by number.
-        self.tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+        self.tokens = tokens.names
         self._rows = arrays["embeddings"]
         self._weights, self._mapping = arrays.get("weights"), arrays.get("mapping")
         if self._mapping is None and len(self._rows) != len(self.tokens):
             raise ValueError(f"it has {len(self.tokens)} tokens and rows for {len(self._rows)}")
-        self._tokenizer = tokenizer
+        self._tokens = tokens
         #: The number of the token for what is unknown; None if there is none.
-        self.unknown_token: int | None = None
-        if not hasattr(tokenizer.model, "unk_token"):
-            # Unigram models have a number instead.
-            self.unknown_token = json.loads(tokenizer.to_str())["model"].get("unk_id")
-        elif tokenizer.model.unk_token is not None:
-            self.unknown_token = tokenizer.token_to_id(tokenizer.model.unk_token)
+        self.unknown_token = tokens.unknown_token
         self._normalize = bool(config.get("normalize", False))
-        self._characters: int | None = None
-        longest = config.get("max_length", _DEFAULT_TOKENS)
-        if longest is not None:
-            # Nearly everything cut off here would also be cut off by the token limit.
-            self._characters = longest * int(np.median([len(token) for token in self.tokens]))
-            tokenizer.enable_truncation(longest)
-        else:
-            tokenizer.no_truncation()
-        tokenizer.no_padding()
-        self._longest: int | None = longest
+        self._longest: int | None = config.get("max_length", _DEFAULT_TOKENS)
+        # Nearly everything cut off by characters would also be cut off by the token limit.
+        median_length = int(np.median([len(token) for token in self.tokens]))
+        self._characters = None if self._longest is None else self._longest * median_length
         #: Texts with one of them are tokenized as a whole.
-        self._added_tokens = tuple(token.content for token in tokenizer.get_added_tokens_decoder().values())
-        self._word_tokens = _WordTokens(tokenizer, self._vocabulary) if _is_bert(tokenizer) else None
+        self._added_tokens = tuple(tokens.added)
+        self._word_tokens = _WordTokens(tokens, self._vocabulary) if tokens.cuts_by_word else None
 
     @property
     def dim(self) -> int:
@@ -144,7 +132,7 @@ class TokenMeanModel:
         tokens_of = self._word_tokens
         if tokens_of is None or any(token in text for text in texts for token in self._added_tokens):
             prepared = [split_identifiers(text, self._vocabulary) for text in texts]
-            return [e.ids for e in self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)]
+            return self._tokens.cut_texts(prepared, self._longest)
         # The same in a third of the time, since most words come again and again.
         words_by_text = (_BERT_WORD.findall(text.replace("_", " ")) for text in texts)
         return [list(chain.from_iterable(map(tokens_of.__getitem__, words)))[: self._longest] for words in words_by_text]
@@ -176,25 +164,14 @@ class TokenMeanModel:
         return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
 
 
-def _is_bert(tokenizer: Tokenizer) -> bool:
-    """Return whether a tokenizer looks at each word by itself, as `_BERT_WORD` cuts them."""
-    kinds = (tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.model)
-    return (
-        [type(kind).__name__ for kind in kinds] == ["BertNormalizer", "BertPreTokenizer", "WordPiece"]
-        and bool(tokenizer.normalizer.clean_text)
-        and not any(token.normalized for token in tokenizer.get_added_tokens_decoder().values())
-    )
-
-
 def load_static_model(folder: Path) -> TokenMeanModel:
     """Read a folder's model, mapped if only this program writes there.
 
     Raises ValueError, KeyError or OSError when it cannot be read, or an error of the tokenizer's library.
     """
     config = json.loads(foreign_files.read_file((folder / CONFIG).resolve()))
-    return TokenMeanModel(
-        read_tensors(folder / WEIGHTS, is_managed_folder(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config
-    )
+    tensors = read_tensors(folder / WEIGHTS, is_managed_folder(folder))
+    return TokenMeanModel(tensors, read_tokens(folder / TOKENIZER), config)
 
 
 def split_identifiers(text: str, vocabulary: Container[str] = frozenset()) -> str:

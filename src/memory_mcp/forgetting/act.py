@@ -14,12 +14,13 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base import extensions, foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.capture.tombstones import ForgetRequest, Tombstones
@@ -142,6 +143,7 @@ class Forgetting:
             # Once more for what was cleaned before the tombstones were there, and stored after the first look.
             for look in range(_MAX_LOOKS):
                 now = app.storage.erase_forgotten(app.gate.tombstones, after=erased.last_seq)
+                app.work_reader.drop_all()
                 if look and now.is_empty:
                     break
                 erased = _add_erased(erased, now)

@@ -7,8 +7,8 @@ from typing import Any
 
 from memory_mcp.base.errors import DiskFull
 from memory_mcp.capture.tombstones import Tombstones
-from memory_mcp.model.ids import grip_id_from
-from memory_mcp.storage.forgotten import clean_row
+from memory_mcp.model.ids import event_id_from, grip_id_from
+from memory_mcp.storage.forgotten import HINTS, clean_row, strip_hint
 from memory_mcp.storage.rows import members_of
 from memory_mcp.upkeep.archive.backup import SUFFIX
 from memory_mcp.upkeep.archive.blocks import rewrite_archive
@@ -33,6 +33,9 @@ class ArchiveFiles:
         self._nodes: set[int] = set()
         #: Events that go or change, and their quotations; the reason of a correction of one goes as well.
         self._events: set[int] = set()
+        #: The same by their ids, and the sessions of those that go whole.
+        self._event_ids: set[str] = set()
+        self._sessions: set[str] = set()
         self._grips: set[str] = set()
         #: Projects and streams of which an event goes whole, and those of which one stays.
         self._leaving: set[str | int] = set()
@@ -95,6 +98,12 @@ class ArchiveFiles:
         if table == "event" and remaining is not row:
             self._times.append(int(row["ts"]))
             self._events.add(int(row["event_id"]))
+            self._event_ids.add(event_id_from(int(row["event_id"])))
+            self._sessions.update((row["session_id"],) if remaining is None else ())
+        if table == HINTS and (
+            row["session_id"] in self._sessions or not self._event_ids.isdisjoint(str(row["evidence"]).split())
+        ):
+            return strip_hint(row)
         if table in _TELLING and self._names_forgotten(table, row):
             return None
         if table == "grip" and not self._events.isdisjoint((int(row["event_start"]), int(row["event_end"]))):
@@ -105,6 +114,9 @@ class ArchiveFiles:
             self._nodes.add(row["key"])
             return None
         return remaining
+
+    def _quotes_gone(self, hint: dict[str, Any]) -> bool:
+        return hint["session_id"] in self._sessions or not self._event_ids.isdisjoint(str(hint["evidence"]).split())
 
     def _names_forgotten(self, table: str, row: dict[str, Any]) -> bool:
         gone_projects = self._leaving - self._staying - {""}

@@ -5,8 +5,8 @@ line of code that occurs elsewhere, may still be said.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.restating import LETTERS, RestatementIndex, Sketch, WindowHasher, Windows
 from memory_mcp.capture.tombstones import ForgetRequest, Tombstones
 from memory_mcp.model.event import Event, EventType

@@ -5,11 +5,12 @@ Change here: read a new transcript format.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import EventDraft
 
 #: Bytes of a file by which its kind is recognised.

@@ -11,9 +11,9 @@ Invariants
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.exports import ExportImporter
 from memory_mcp.importers.json_records import Record

@@ -4,8 +4,9 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.chat import INJECTED
 from memory_mcp.importers.times import parse_time
 

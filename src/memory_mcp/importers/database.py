@@ -13,10 +13,10 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.base import Growth, ImportReport
 from memory_mcp.importers.client_importer import ClientImporter
 

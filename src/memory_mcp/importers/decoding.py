@@ -9,8 +9,9 @@ import html
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Layers that are taken off at most: JSON within JSON within a page.
 LAYERS = 3

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from io import BytesIO
 from itertools import islice
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.salvage import find_glued, salvage_object
 from memory_mcp.importers.window import MAX_RECORD, NOT_JSON, TOO_LONG, TextWindow, count_line_feeds
 

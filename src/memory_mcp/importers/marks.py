@@ -3,10 +3,11 @@
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.base import Growth
 
 _HEAD = 4096

@@ -11,9 +11,9 @@ Invariants
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.sentinel import MARK, opens_own_session
 

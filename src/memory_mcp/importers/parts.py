@@ -9,10 +9,11 @@ Invariants
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.importers.answers import Question, answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.importers.base import ImportReport

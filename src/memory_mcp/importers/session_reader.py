@@ -8,11 +8,12 @@ Invariants
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.scope import project_of_session
 from memory_mcp.importers.base import OWN_SESSION, Growth, ImportReport, ReadStep
 from memory_mcp.importers.client_importer import ClientImporter

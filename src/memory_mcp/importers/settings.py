@@ -1,7 +1,8 @@
 """Settings for reading and storing."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 
 
@@ -31,6 +32,13 @@ class HooksSettings:
 
     briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
     recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
+    hints: bool = field(
+        default=True,
+        metadata={
+            "help": "Before a file is written, before a command that failed here and after an error, an agent is told in a line "
+            "what the memory surely knows of it, each once a session."
+        },
+    )
     refine: bool = field(
         default=False,
         metadata={

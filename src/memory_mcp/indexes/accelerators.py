@@ -7,11 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.embed.models import Model, locate_model, resolve_model
 from memory_mcp.indexes.base import Health, IndexStatus, Searcher
@@ -20,6 +20,7 @@ from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
     from memory_mcp.embed.base import Embedder
+    from memory_mcp.indexes.bm25.index import Bm25Index
     from memory_mcp.indexes.keeper import Keeper, RebuildResult
     from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.indexes.topics.labelling import Labeller
@@ -115,6 +116,11 @@ class Accelerators:
             if name not in self._searchers:
                 self._searchers[name] = self._open_searcher(name) if self.is_enabled(name) else None
             return self._searchers[name]
+
+    @property
+    def keyword_index(self) -> "Bm25Index | None":
+        """The keyword index, None if unusable."""
+        return cast("Bm25Index | None", self.find_searcher("bm25"))
 
     def _open_searcher(self, name: str) -> Searcher | None:
         try:
@@ -244,12 +250,15 @@ class Accelerators:
 
     def maintain(self) -> bool:
         """Do one round of upkeep; return whether changes wait."""
+        from memory_mcp.indexes.follow import ChangedUnits
+
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.needs_bulk_follow]
             if len(far) > 1:
                 far[0].follow_with(far[1:])
-            waiting = [keeper.maintain() for keeper in self.keepers.values()]
+            changed = ChangedUnits(self._storage)
+            waiting = [keeper.maintain(changed) for keeper in self.keepers.values()]
         self._warm_model()
         return any(waiting)
 

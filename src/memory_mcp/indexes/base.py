@@ -1,10 +1,11 @@
 """The contract of an index: filters, matches, status, and the searcher protocol."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import GripId, NodeId
@@ -113,6 +114,14 @@ class PendingMatch:
     event: Event
     score: float
     raw: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedMatches:
+    """Events without their texts, best first, and the number of the last event that was searched."""
+
+    best: tuple[PendingMatch, ...]
+    reach: int
 
 
 class Searcher(Protocol):

@@ -1,12 +1,14 @@
 """Candidate messages of a query with their features, as arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from memory_mcp.indexes.columns import ROLES
+from memory_mcp.base.dataclass import dataclass
+from memory_mcp.indexes.columns import ROLES, is_among
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.model.exchange import TurnKind
@@ -55,11 +57,12 @@ class Candidates:
         """
         grips, nodes, units = live.shard.grips, live.shard.nodes, live.shard.units
         node = units.node_first[unit]
-        name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
+        low, message = grips.lo[rows], grips.message[rows]
         begin = live.messages.first[live.exchange_starts[live.messages.message_of_row[rows]]]
-        exchange = np.where(grips.message[begin] != 0, grips.message[begin], grips.lo[begin])
+        first = grips.message[begin]
+        name, exchange = np.where(message != 0, message, low), np.where(first != 0, first, grips.lo[begin])
         return cls(
-            name, units.session[unit], grips.hi[rows], grips.lo[rows], nodes.hi[node], nodes.lo[node], units.key[unit],
+            name, units.session[unit], grips.hi[rows], low, nodes.hi[node], nodes.lo[node], units.key[unit],
             grips.start[rows], grips.role[rows], grips.turn[rows], exchange, raw,
             np.zeros((len(rows), 4)) if words is None else words,
             np.zeros((len(rows), 2)) if meaning is None else meaning,
@@ -68,20 +71,24 @@ class Candidates:
     @classmethod
     def concatenate(cls, pieces: Sequence["Candidates"]) -> "Candidates":
         """Return all candidates in order; equal messages stay."""
-        if not pieces:
-            return NO_CANDIDATES
-        return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in pieces]) for f in fields(cls)})
+        if len(pieces) < 2:
+            return pieces[0] if pieces else NO_CANDIDATES
+        return cls(*map(np.concatenate, zip(*map(_read_columns, pieces), strict=True)))
 
     def select_rows(self, places: Array) -> "Candidates":
         """Return the candidates at some indices, in that order."""
-        return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
+        return Candidates(*(column[places] for column in _read_columns(self)))
 
     def best(self, limit: int, also: Array) -> "Candidates":
         """Return the `limit` best by `raw`, ties by key, and those in `also`."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
-        is_kept = np.isin(self.message[order], also)
+        is_kept = is_among(self.message[order], also)
         is_kept[:limit] = True
         return self.select_rows(order[is_kept])
+
+
+#: Returns all columns, in order.
+_read_columns = attrgetter(*(field.name for field in fields(Candidates)))
 
 
 def pending_candidate(

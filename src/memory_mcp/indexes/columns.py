@@ -1,15 +1,16 @@
 """The columns that filters read: a shard has one table of nodes and one of grips."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import Filters, Visibility
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.calendar import LEVELS, TimeWindow, TocLevel
 from memory_mcp.model.event import Role
+from memory_mcp.model.exchange import TurnKind
 from memory_mcp.model.toc import MemoryKind
 
 #: Stored by index: only append.
@@ -108,8 +109,7 @@ class Columns:
 
     def used_codes(self, rows: Array) -> Array:
         """Return the distinct string codes in some rows, sorted."""
-        codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _STRING_COLUMNS]))
-        return codes
+        return sort_distinct(np.concatenate([getattr(self, name)[rows] for name in _STRING_COLUMNS]))
 
     @classmethod
     def concatenate(cls, tables: Sequence["Columns"]) -> "Columns":
@@ -204,6 +204,34 @@ def _first_rows(counts: Array) -> Array:
     firsts = np.zeros(len(counts), dtype="<i4")
     np.cumsum(counts[:-1], out=firsts[1:])
     return firsts
+
+
+def is_turn(turns: Array, kinds: TurnKind) -> Array:
+    """Return which turns are of any of some kinds, `(n,)` bool."""
+    # With the flag itself numpy takes ten times as long.
+    of_kinds: Array = (turns & int(kinds)) != 0
+    return of_kinds
+
+
+def is_among(values: Array, others: Array) -> Array:
+    """Return which values are among others, `(n,)` bool.
+
+    For a few hundred of each in a quarter of the time of `np.isin`.
+    """
+    if not len(others):
+        return np.zeros(len(values), dtype=bool)
+    ordered = np.sort(others)
+    found: Array = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found
+
+
+def sort_distinct(values: Array) -> Array:
+    """Return the distinct values, sorted: `np.unique` would load numpy's masked arrays for it (20 ms of a first answer)."""
+    ordered = np.sort(values)
+    is_first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    distinct: Array = ordered[is_first]
+    return distinct
 
 
 def expand_ranges(starts: Array, counts: Array) -> Array:

@@ -7,15 +7,14 @@ Change here: what gets indexed of a node or grip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from memory_mcp.capture.evidence import make_quotation
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import DocType, Visibility
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import TurnKind, classify_turns, only_requests, question_share
-from memory_mcp.model.grip import Grip, Quotation, join_quote
+from memory_mcp.model.grip import Grip, join_quote
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -64,8 +63,6 @@ class IndexDocument:
     question_share: int = 0
     #: For a grip: the turn of its message; for a segment or period of nothing but requests: UNANSWERED.
     turn: TurnKind = TurnKind.PLAIN
-    #: What a hit shows; None if another document of its unit has it.
-    copy: TocNode | Quotation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,6 @@ def _segment_document(
         words=(*(_keyword_texts(node_texts, node) if node_texts else ()), *texts),
         gist=" \n".join(node_texts),
         turn=TurnKind.UNANSWERED if requests else TurnKind.PLAIN,
-        copy=node,
     )
 
 
@@ -207,7 +203,6 @@ def _period_document(
         words=words,
         gist=" \n".join(texts),
         turn=TurnKind.UNANSWERED if node.holds_requests else TurnKind.PLAIN,
-        copy=None if scoped else node,
     )
 
 
@@ -235,5 +230,4 @@ def _grip_document(
         role=first.role.value,
         question_share=round(255 * question_share(quote)),
         turn=turns.get(first.event_id, TurnKind.PLAIN),
-        copy=make_quotation(grip, first, quote),
     )

@@ -12,7 +12,6 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_mcp.base import machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
 
 Array = NDArray[Any]

@@ -7,15 +7,15 @@ has the same result.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.base.children import few_collections
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.build import ShardBuilder, build_in_all
-from memory_mcp.indexes.document import Source, unit_of
+from memory_mcp.indexes.document import Source, Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.change import NODE_CHANGES
@@ -73,7 +73,28 @@ class FollowedIndex:
     on_progress: Callable[[int, int], None] = lambda _done, _all: None
 
 
-def follow_changes(storage: Storage, member: FollowedIndex, give_way: Callable[[], None] = lambda: None) -> bool:
+class ChangedUnits:
+    """Reads the units of changes once for all indexes at one position."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._changes: ChangeBatch | None = None
+        self._units: tuple[list[Unit], list[int]] = [], []
+
+    def read(self, changes: ChangeBatch) -> tuple[list[Unit], list[int]]:
+        """Return the units of changed nodes as they are now, or were for the index before, and missing keys."""
+        if changes != self._changes:
+            sources, missing = units.read_units(self._storage, changes.nodes)
+            self._changes, self._units = changes, ([unit_of(source) for source in sources], missing)
+        return self._units
+
+
+def follow_changes(
+    storage: Storage,
+    member: FollowedIndex,
+    give_way: Callable[[], None] = lambda: None,
+    changed: ChangedUnits | None = None,
+) -> bool:
     """Index at most 2000 changes; return whether more may wait.
 
     With more than 100 changed segments, child processes index up to 12,000 changes instead. The result can be
@@ -86,8 +107,8 @@ def follow_changes(storage: Storage, member: FollowedIndex, give_way: Callable[[
         return False
     if sum(map(units.is_segment, due.nodes)) > BULK:
         return follow_in_children(storage, [member], give_way)
-    sources, missing = units.read_units(storage, due.nodes)
-    index.apply_units([unit_of(s) for s in sources], missing, due.position, since)
+    changed_units, missing = (changed or ChangedUnits(storage)).read(due)
+    index.apply_units(changed_units, missing, due.position, since)
     # A generation that replaced it meanwhile has a position of its own.
     return due.has_more or index.position != due.position
 

@@ -18,11 +18,12 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes.base import Position

@@ -7,15 +7,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import BUILDS, ShardBuilder
 from memory_mcp.indexes.follow import (
     BULK,
+    ChangedUnits,
     FollowedIndex,
     change_subject,
     follow_changes,
@@ -90,8 +91,8 @@ class Keeper:
         if self.index.health is Health.LOADING and not self._closed:
             self.load()
 
-    def maintain(self) -> bool:
-        """Do one round of upkeep; return whether more is waiting.
+    def maintain(self, changed: ChangedUnits | None = None) -> bool:
+        """Do one round of upkeep; return whether more is waiting. `changed` is shared by the indexes of a round.
 
         An error is logged, noted as the last error, and False returned; until a delay (1 s, doubled each time, at most
         60 s) has passed, and after `close`, nothing is done.
@@ -99,7 +100,7 @@ class Keeper:
         if self._closed or time.monotonic() < self._retry_at:
             return False
         try:
-            more = self._run_round()
+            more = self._run_round(changed)
             self._failures = 0
             return more
         except Exception as error:
@@ -109,7 +110,7 @@ class Keeper:
             log.exception("the %s index could not be kept; it is tried again", self.index.kind.name)
             return False
 
-    def _run_round(self) -> bool:
+    def _run_round(self, changed: ChangedUnits | None) -> bool:
         self.load_once()
         if not self.index.verify_files():
             self.begin_rebuild()
@@ -118,11 +119,11 @@ class Keeper:
             self.begin_rebuild()
         with span("index_follow"):
             try:
-                more = follow_changes(self._storage, self._member, self._give_way)
+                more = follow_changes(self._storage, self._member, self._give_way, changed)
             finally:
                 self._follow_progress = None
         # Bulk changes may come in several parts, each of which costs every search 0.1 ms.
-        thoroughly = self._merge_pending and not more
+        thoroughly = not more and (self._merge_pending or self.index.is_scattered)
         self._merge_pending &= more
         if self.index.buffered_documents >= BUFFER_LIMIT or self.index.commit_failed:
             self.index.commit()
@@ -219,6 +220,9 @@ class Keeper:
 
             with BUILDS.wait_turn(lambda: self._closed), span("index_rebuild"):
                 done = rebuild_index(self._storage, self.index, self.shard_builder, count, self._give_way, keep_cutoffs)
+            # Each child made parts of its own.
+            while self.index.merge_once(thoroughly=True):
+                continue
             self.last_rebuild_secs = time.monotonic() - began
             return RebuildResult(done, int(self.last_rebuild_secs * 1000))
         finally:

@@ -7,6 +7,7 @@ segment's key.
 
 import datetime as dt
 from collections.abc import Iterable
+from functools import lru_cache
 
 from memory_mcp.model import ids
 from memory_mcp.model.calendar import LEVELS, TocLevel, level_of, span_of
@@ -17,6 +18,8 @@ _NODE = 1 << 63
 _LEVEL_AT, _PLACE_AT = 60, 32
 _PLACE = (1 << 28) - 1
 _LOW = (1 << 64) - 1
+#: Node ids whose text form is kept: successive questions find the same segments.
+_CACHED_IDS = 4096
 
 
 def grip_doc(grip_id: GripId) -> tuple[int, int]:
@@ -35,6 +38,7 @@ def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
     return _NODE | LEVELS.index(level) << _LEVEL_AT | day.toordinal() << _PLACE_AT | share, key or 0
 
 
+@lru_cache(maxsize=_CACHED_IDS)
 def node_of(high: int, low: int) -> NodeId:
     """Return the node id of a key; for a share that of the period."""
     level = LEVELS[(high >> _LEVEL_AT) & 7]

@@ -2,12 +2,13 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.document import Source, Unit, unit_of
 from memory_mcp.indexes.generation import ShardEntry

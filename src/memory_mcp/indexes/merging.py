@@ -56,7 +56,7 @@ class MergingIndex(ABC, Generic[B]):
         """
         with self._merge_lock:
             with self._lock:
-                sizes = [merges.ShardSize(p.size, p.shard.size) for p in self._disk_shards]
+                sizes = self._list_sizes()
                 if improve:
                     disk = self._disk_shards if self.merge_in_child is not None else []
                     groups = [[i] for i, p in enumerate(disk) if self.kind.improve_body(p.shard.body) is not None]
@@ -67,6 +67,15 @@ class MergingIndex(ABC, Generic[B]):
                 chosen = [self._disk_shards[i] for i in groups[0]]
             self._merge_into_one(chosen, improve)
         return True
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether merging all of its parts is worth while."""
+        with self._lock:
+            return merges.is_scattered(self._list_sizes())
+
+    def _list_sizes(self) -> list[merges.ShardSize]:
+        return [merges.ShardSize(p.size, p.shard.size) for p in self._disk_shards]
 
     def scrub_dropped(self) -> int:
         """Commit, and rewrite every shard with dropped documents.

@@ -1,10 +1,9 @@
 """Group grips by the message they were cut from: pieces of one must not compete."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from memory_mcp.indexes.columns import ROLES, Columns
+from memory_mcp.base.dataclass import dataclass
+from memory_mcp.indexes.columns import ROLES, Columns, is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.event import Role
 from memory_mcp.model.exchange import TurnKind
@@ -57,7 +56,7 @@ class Messages:
 def score_factors_of(grips: Columns) -> Array:
     """Return each grip's score factor for what it asks, float64."""
     factor: Array = 1 - QUESTION_LOSS / 255 * grips.asks
-    factor[(grips.turn & TurnKind.UNANSWERED) != 0] = UNANSWERED_FACTOR
+    factor[is_turn(grips.turn, TurnKind.UNANSWERED)] = UNANSWERED_FACTOR
     return factor
 
 
@@ -70,20 +69,20 @@ def exchange_starts_of(grips: Columns, messages: Messages) -> Array:
     return exchanges
 
 
-def companion_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
-    """Return the message that complements a grip's, -1 for none.
+def companions_of(grips: Columns, messages: Messages, exchanges: Array, rows: Array) -> Array:
+    """Return the message that complements each grip's, `(n,)`; -1 for none.
 
     Of a reply right after it, it is the message of a person that it replies to, also one that only asks: what is
     asked tells of who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
     In a dialogue between people what was said next.
     """
-    message = int(messages.message_of_row[row])
-    if grips.turn[row] & TurnKind.REPLY:
-        prompt = int(exchanges[message])
-        first = int(messages.first[prompt])
-        return prompt if prompt == message - 1 and grips.role[first] == _USER else -1
-    after = message + 1
-    return after if after < len(messages) and messages.unit[after] == messages.unit[message] else -1
+    message = messages.message_of_row[rows].astype(np.int64)
+    prompt, after = exchanges[message], np.minimum(message + 1, len(messages) - 1)
+    is_replied = (prompt == message - 1) & (grips.role[messages.first[prompt]] == _USER)
+    is_followed = (after > message) & (messages.unit[after] == messages.unit[message])
+    is_reply = is_turn(grips.turn[rows], TurnKind.REPLY)
+    companions: Array = np.where(is_reply, np.where(is_replied, prompt, -1), np.where(is_followed, after, -1))
+    return companions
 
 
 def best_by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
@@ -95,9 +94,11 @@ def best_by_message(messages: Messages, rows: Array, value: Array) -> tuple[Arra
         none = np.zeros(0, dtype=np.int64)
         return none, np.zeros(0), none
     of_row = messages.message_of_row[rows]
-    starts = np.flatnonzero(np.concatenate([[True], of_row[1:] != of_row[:-1]]))
+    begins = np.ones(len(rows), dtype=bool)
+    np.not_equal(of_row[1:], of_row[:-1], out=begins[1:])
+    starts = np.flatnonzero(begins)
     highest = np.maximum.reduceat(value, starts)
-    is_highest = np.flatnonzero(value == np.repeat(highest, np.diff(np.append(starts, len(rows)))))
+    is_highest = np.flatnonzero(value == highest[np.cumsum(begins) - 1])
     firsts = of_row[is_highest]
     chosen = is_highest[np.concatenate([[True], firsts[1:] != firsts[:-1]])]
     return of_row[starts].astype(np.int64), highest, rows[chosen]

@@ -1,12 +1,12 @@
 """Merge the best of each shard into one list; the division into shards has no effect."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Match
 from memory_mcp.indexes.calibrate import REQUEST_FACTOR, Table, calibrate_scores
@@ -15,6 +15,9 @@ from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.indexes.snapshot import segment_of
 from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.model.ids import GripId
+
+# A number of numpy's takes ten times as long with a flag.
+_LISTED_LAST = int(LISTED_LAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def rank_table(
 
 
 def _is_request(best: TableBest, at: int) -> bool:
-    return bool(best.live.shard.table(best.table).turn[best.rows[at]] & LISTED_LAST)
+    return bool(best.live.shard.table(best.table).turn[best.rows[at]] & _LISTED_LAST)
 
 
 def merge_tables(tables: Iterable[Sequence[RankedDocument[S]]]) -> list[RankedDocument[S]]:

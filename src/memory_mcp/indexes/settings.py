@@ -6,8 +6,9 @@ Change here: how long documents stay in an index.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 
 

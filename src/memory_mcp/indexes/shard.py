@@ -5,15 +5,24 @@ Units that were replaced or dropped since are marked outside the shard (`LiveSha
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import COLUMN_NAMES, SEGMENT_CODE, UNIT_COLUMN_NAMES, Columns, StringTable, Units, expand_ranges
+from memory_mcp.indexes.columns import (
+    COLUMN_NAMES,
+    SEGMENT_CODE,
+    UNIT_COLUMN_NAMES,
+    Columns,
+    StringTable,
+    Units,
+    expand_ranges,
+    sort_distinct,
+)
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, FileChecksum, FolderContents, seal_folder, write_arrays
 from memory_mcp.indexes.messages import Messages, exchange_starts_of, score_factors_of
@@ -244,7 +253,7 @@ class LiveShard(Generic[B]):
             self._by_message = (message_names[order], order)
         sorted_names, order = self._by_message
         at = np.minimum(np.searchsorted(sorted_names, names), len(order) - 1)
-        indices: Array = np.unique(order[at[sorted_names[at] == names]]).astype(np.int64)
+        indices: Array = sort_distinct(order[at[sorted_names[at] == names]]).astype(np.int64)
         return indices if self.alive is None else indices[self.alive[self.messages.unit[indices]]]
 
     def rows_of_grips(self, high: Array, low: Array) -> Array:

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import FileChecksum
 from memory_mcp.indexes.generation import IndexFolder, ShardEntry

@@ -1,11 +1,11 @@
 """The living shards of an index at one moment. Immutable; a reader uses one throughout."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import DocType, Filters, Position
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import node_of

@@ -29,6 +29,8 @@ def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], l
     events = storage.events.events_by_segment(list(segments.values()))
     event_ids = {e.event_id for segment_events in events.values() for e in segment_events}
     quoted = storage.grips.grips_by_event(event_ids)
+    unanswered = {key: segment_events[-1] for key, segment_events in events.items() if lacks_reply(segment_events)}
+    followers = dict(zip(unanswered, storage.events.list_followers([*unanswered.values()], _AFTER), strict=True))
     sources = []
     for key in keys:
         if key not in by_key:
@@ -41,8 +43,7 @@ def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], l
         ids_here = {e.event_id for e in segment_events}
         grips = {g.grip_id: g for e in segment_events for g in quoted.get(e.event_id, ())}
         inside = (g for g in grips.values() if g.event_id_start in ids_here and g.event_id_end in ids_here)
-        after = storage.events.get_neighbours(segment_events[-1], 0, _AFTER)[1] if lacks_reply(segment_events) else ()
-        sources.append(Source(node, segment, tuple(segment_events), tuple(inside), tuple(after)))
+        sources.append(Source(node, segment, tuple(segment_events), tuple(inside), tuple(followers.get(key, ()))))
     return sources, [k for k in keys if k not in by_key]
 
 

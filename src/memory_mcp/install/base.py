@@ -6,11 +6,11 @@ hook or a plugin, is one more edit in its list.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, ClassVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.command import Server, hook_words, shell_line
 
@@ -30,9 +30,9 @@ class Format(StrEnum):
     TOML = "toml"
 
 
-#: The events of Claude Code and Codex that are recorded.
+#: The events of Claude Code and Codex that are recorded, and that before a call, at which a hint may be given.
 CLAUDE_CODE_EVENTS = (
-    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"),
     *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )
 #: Codex reports a failure as any other result.

@@ -6,11 +6,12 @@ import re
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import paths
+from memory_mcp.base.dataclass import dataclass
 
 NAME = "memory"
 DATA_DIR = paths.PREFIX + "STORAGE__DATA_DIR"

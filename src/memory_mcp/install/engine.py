@@ -9,10 +9,11 @@ Invariants
 import difflib
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, merge_entry, read_paths, runs_our_hook, starts_us

@@ -1,9 +1,12 @@
-// Written by memory-mcp: hands over what is said and done in opencode, and tells a new session where the last one left off.
+// Written by memory-mcp: hands over what is said and done in opencode, tells a new session where the last one left off, and at a
+// call of a tool what the memory surely knows of it.
 // Where the program is missing, or fails, nothing happens. opencode 1 calls `server`, opencode 2 calls `setup`.
 import { spawn } from "node:child_process"
 
 const COMMAND = ["memory-mcp", "hook", "opencode"]
 const PATIENCE_MS = 10_000
+// A call waits no longer than this for a hint; one that comes later is in sight from the next answer on.
+const HINT_MS = 300
 // A session that is older than this at its first prompt was begun before.
 const FRESH_MS = 60_000
 
@@ -30,6 +33,7 @@ const recorder = (lookUp, directory) => {
   const sessions = new Map()
   const beginnings = new Map()
   const contexts = new Map()
+  const hints = new Map()
   const open = new Set()
   const recorded = new Set()
 
@@ -72,8 +76,19 @@ const recorder = (lookUp, directory) => {
     if (!beginnings.has(id)) beginnings.set(id, record("SessionStart", { session_id: id }, { source, time }))
   }
 
+  // Hints stay in sight until the session ends: each is a line, and given once.
+  const keepHint = (id, text) => {
+    if (text) hints.set(id, [...(hints.get(id) || []), text])
+  }
+
   return {
     infoOf,
+    call: async (id, tool_name, tool_use_id, tool_input) => {
+      const ask = async () => keepHint(id, await record("PreToolUse", await threadOf(id), { tool_name, tool_use_id, tool_input }))
+      let timer
+      const patience = new Promise((resolve) => { timer = setTimeout(resolve, HINT_MS) })
+      await Promise.race([ask().catch(() => {}), patience]).finally(() => clearTimeout(timer))
+    },
     begin,
     remember: (info) => sessions.set(info.id, Promise.resolve(info)),
     isOpen: (id) => open.has(id),
@@ -91,9 +106,9 @@ const recorder = (lookUp, directory) => {
     part: async (id, part) => {
       if (!isWhole(part) || recorded.has(part.id)) return
       recorded.add(part.id)
-      await record("Parts", await threadOf(id), { parts: [trimPart(part)] })
+      keepHint(id, await record("Parts", await threadOf(id), { parts: [trimPart(part)] }))
     },
-    context: async (id) => [await beginnings.get(id), contexts.get(id)].filter(Boolean),
+    context: async (id) => [await beginnings.get(id), contexts.get(id), ...(hints.get(id) || [])].filter(Boolean),
     end: async () => {
       await Promise.allSettled(running)
       const threads = await Promise.all([...open].map(threadOf))
@@ -117,6 +132,9 @@ const server = async ({ client, directory }) => {
     },
     "chat.message": async ({ sessionID }, { message, parts }) => {
       await memory.prompt(sessionID, message.id, message.time.created, parts)
+    },
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      await memory.call(sessionID, tool, callID, args)
     },
     "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
       system.push(...(await memory.context(sessionID)))
@@ -157,6 +175,9 @@ const setup = async (ctx) => {
   await hook(ctx.session, "context", async ({ sessionID, system }) => {
     memory.watch(sessionID)
     system.push(...(await memory.context(sessionID)).map((text) => ({ type: "text", text })))
+  })
+  await hook(ctx.tool, "execute.before", async ({ tool, sessionID, id, input }) => {
+    await memory.call(sessionID, tool, id, input)
   })
   await hook(ctx.tool, "execute.after", async ({ tool, sessionID, id, input, status, result, error }) => {
     const state = { status, input, time: { end: Date.now() } }

@@ -9,11 +9,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.edit import files
 

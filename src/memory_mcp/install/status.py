@@ -2,10 +2,11 @@
 
 import shutil
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Environment, Format, Level, Order, PlaceFile, Plugin, SetKey
 from memory_mcp.install.clients import CLIENTS

@@ -13,11 +13,11 @@ import datetime as dt
 import io
 import re
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of, week_id, year_id
 

@@ -1,7 +1,8 @@
 """Change: one entry of the outbox, which followers read in sequence order."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from memory_mcp.base.dataclass import dataclass
 
 
 class ChangeKind(StrEnum):

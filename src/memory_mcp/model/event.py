@@ -4,10 +4,12 @@ Change here: a column of events (the README of `storage` has the other places).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key, hash_parts
 
 
@@ -149,6 +151,10 @@ class Event:
     #: The project it was recorded with, where another name stands for that; None where `project` is that.
     recorded_project: str | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by the fields: children get thousands, and the default takes half as long again."""
+        return Event, _fields_of(self)
+
     @property
     def order(self) -> tuple[int, str]:
         """Sort key: source time, then id."""
@@ -167,6 +173,9 @@ class Event:
         display name already takes that name for the recorded one.
         """
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
+
+
+_fields_of = attrgetter(*Event.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ Invariants
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntFlag
+from itertools import zip_longest
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import HOOK, Event, EventType, Role
 from memory_mcp.model.ids import EventId
@@ -39,15 +40,13 @@ _LEAST_ADDED = 48
 _WORD = lazy_pattern(rf"{_CHARACTER_WORD.pattern}|(?:(?!{_CHARACTER_WORD.pattern})[^\W_])+")
 #: A hook written by hand: what it tells may be statements, as in any file of events.
 _PLAIN_HOOK = f"{HOOK}json"
-_REPLIES = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
-_OF_TOOLS = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
 #: Our tools that ask the memory, by names that nobody else has.
 ASKING_TOOLS = frozenset(
-    "intelligent_search teleport_search vector_teleport hybrid_search search_children browse_toc topics_by_query expand_grip "
-    "get_toc_root get_toc_nodes_for_topic get_related_topics get_top_topics".split()
+    "intelligent_search recall_for continue_session teleport_search vector_teleport hybrid_search search_children browse_toc "
+    "topics_by_query expand_grip get_toc_root get_toc_nodes_for_topic get_related_topics get_top_topics".split()
 )
 #: Our tools that ask, by names that other servers have too: they count with `_SERVER` before them.
-SHARED_NAMES = frozenset({"navigate", "get_node", "get_events", "search_node"})
+SHARED_NAMES = frozenset({"navigate", "get_node", "get_events", "search_node", "handoff"})
 _SERVER = "memory"
 #: A client puts the server's name before a tool's: mcp__memory-mcp__navigate, memory-mcp_navigate, memory-mcp.navigate.
 _TOOL = lazy_pattern(
@@ -57,7 +56,7 @@ _TOOL = lazy_pattern(
 _NAME = lazy_pattern(r"[\w.:/-]+")
 _COMMAND = lazy_pattern(
     r"(?:\A|[;&|(\n`]|\b(?:uvx|run|exec|time|env)\s)\s*(?:\w+=\S+\s+)*[\"']?(?:\S*/)?memory-mcp(?:\.exe)?[\"']?\s"
-    r"(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline)\b"
+    r"(?:[^|;&\n]*?\s)?(?:ask|search|navigate|teleport|topics|query|timeline|fix|how|why|handoff)\b"
 )
 #: Tools that change files, in lower case: the request was a task, whatever the agent looked up for it.
 _EDITS = frozenset("edit multiedit write notebookedit apply_patch patch write_file replace edit_file create_file".split())
@@ -96,8 +95,14 @@ class _Exchange:
 
 def question_share(text: str) -> float:
     """Return the share of characters in sentences that ask, 0..1."""
+    if not _has_question_mark(text):
+        return 0.0
     asking = sum(len(sentence) for sentence in _SENTENCE.findall(text) if _is_question(sentence))
-    return asking / len(text) if text else 0.0
+    return asking / len(text)
+
+
+def _has_question_mark(text: str) -> bool:
+    return "?" in text or "\uff1f" in text or "\u061f" in text
 
 
 def _is_question(sentence: str) -> bool:
@@ -115,6 +120,8 @@ def _measure_text(text: str) -> int:
 
 def strip_questions(text: str) -> str:
     """Return the sentences of a text that do not only ask."""
+    if not _has_question_mark(text):
+        return text
     return "".join(sentence for sentence in _SENTENCE.findall(text) if not _is_question(sentence))
 
 
@@ -125,7 +132,7 @@ def only_asks(text: str) -> bool:
 
 def asks_memory(event: Event) -> bool:
     """Return whether an event calls an asking tool of ours, or answers it."""
-    if event.type not in _OF_TOOLS:
+    if not _is_of_tool(event):
         return False
     name = event.metadata.get("tool", "")
     if not name and event.type is EventType.TOOL_CALL and (first := _NAME.match(event.text)):
@@ -150,10 +157,8 @@ def classify_turns(events: Sequence[Event], is_begin: bool = False) -> dict[Even
         reply = TurnKind.REPLY
         if prompt and not prompt.speaker and only_asks(prompt.text):
             reply |= TurnKind.TO_QUESTION
-        for event, after in zip(exchange.followers, [*exchange.followers[1:], None], strict=False):
-            use = event.metadata.get("tool_use_id", "")
-            if asks_memory(event) or (use and use in ours):
-                ours.add(use)
+        for event, after, is_ours in _iter_followers(exchange, ours):
+            if is_ours:
                 turns[event.event_id], to_memory = TurnKind.TO_MEMORY, True
             elif _is_reply(event) and not (prompt or event).speaker:
                 turns[event.event_id] = reply | (TurnKind.ANNOUNCES if _announces(event, after) else TurnKind.PLAIN)
@@ -163,6 +168,27 @@ def classify_turns(events: Sequence[Event], is_begin: bool = False) -> dict[Even
         if not turns.get(prompt.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.TO_MEMORY):
             turns |= {e.event_id: turns.get(e.event_id, TurnKind.PLAIN) | TurnKind.DOUBTFUL for e in (prompt, *replies)}
     return turns
+
+
+def find_announcements(events: Sequence[Event]) -> set[EventId]:
+    """Return the replies of a stretch of a stream that `classify_turns` finds to announce what comes next."""
+    ours: set[str] = set()
+    return {
+        event.event_id
+        for exchange in _split_exchanges(events)
+        for event, after, is_ours in _iter_followers(exchange, ours)
+        if not is_ours and _announces(event, after) and _is_reply(event) and not (exchange.prompt or event).speaker
+    }
+
+
+def _iter_followers(exchange: _Exchange, ours: set[str]) -> Iterator[tuple[Event, Event | None, bool]]:
+    """Yield what follows a prompt with what follows that, and whether it asks the memory; `ours` are the calls that do."""
+    for event, after in zip_longest(exchange.followers, exchange.followers[1:]):
+        use = event.metadata.get("tool_use_id", "")
+        is_ours = asks_memory(event) or (use != "" and use in ours)
+        if is_ours:
+            ours.add(use)
+        yield event, after, is_ours
 
 
 def _iter_doubtful(exchanges: Sequence[_Exchange]) -> Iterator[tuple[Event, list[Event]]]:
@@ -243,7 +269,7 @@ def _classify_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, unhear
 
 
 def _announces(reply: Event, after: Event | None) -> bool:
-    goes_on = after is not None and (after.type in _OF_TOOLS or _is_reply(after))
+    goes_on = after is not None and (_is_of_tool(after) or _is_reply(after))
     return goes_on and len(reply.text) <= _LONGEST_ANNOUNCEMENT
 
 
@@ -258,7 +284,13 @@ def _is_by_client(event: Event) -> bool:
 
 
 def _is_reply(event: Event) -> bool:
-    return event.role is Role.ASSISTANT and event.type in _REPLIES and any(map(str.isalnum, event.text))
+    # By identity: members of an enum are hashed in Python.
+    replies = event.type is EventType.ASSISTANT_MESSAGE or event.type is EventType.ASSISTANT_STOP
+    return replies and event.role is Role.ASSISTANT and any(map(str.isalnum, event.text))
+
+
+def _is_of_tool(event: Event) -> bool:
+    return event.type is EventType.TOOL_CALL or event.type is EventType.TOOL_RESULT
 
 
 def is_message(event: Event) -> bool:

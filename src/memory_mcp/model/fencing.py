@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from memory_mcp.base.patterns import lazy_pattern
-from memory_mcp.model.lookalikes import iter_readings, strip_disguise
+from memory_mcp.model.lookalikes import fold_text, is_disguised, iter_readings, strip_disguise
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 #: Replaces a tag of ours that a text spells.
@@ -24,6 +24,19 @@ _SHAPES = {"l": "[l1i|!]", "o": "[o0]", "e": "[e3]", "a": "[a4@]", "m": "(?:m|rn
 _MARK_PATTERN = lazy_pattern(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
 # What may stand between the bracket and the mark: signs, and the name of a space of names.
 _NAMESPACE = lazy_pattern(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
+# What begins a disguise by which any character can be written; others only hide what stands between.
+_ANY_CHARACTER = r"&%=\\\u202e"
+# One of these is in every text that spells a tag, or a citation: its bracket or slash, one that looks like it, or a character
+# that is written in another way. Most texts have none, and are not looked at any closer.
+TAG_SIGNS = lazy_pattern(
+    rf"[</{_ANY_CHARACTER}\xab\xbc-\xbe\u02c2\u1438\u16b2\u1735\u2039-\u204c\u2100-\u2106\u2150-\u215f\u2189\u2215\u226a-\u2284"
+    r"\u2329\u2571\u276c-\u2770\u27cb-\u27ea\u29f8-\u29fc\u2aa1\u2f03\u3008-\u300a\u3033\u30ce\u31d3\u32e8-\u33df\u4e3f"
+    r"\ufe3d-\ufe3f\ufe64\uff0f-\uff1c\uff89\U0001d236-\U0001d23a\U000e002f-\U000e003c]"
+)
+CITATION_SIGNS = lazy_pattern(
+    rf"[\[{_ANY_CHARACTER}\u2045\u2772\u27e6\u2983-\u298f\u3010-\u301a\ufe17\ufe39-\ufe5d\uff3b\U0001f12a\U0001f240-\U0001f248"
+    r"\U000e005b]"
+)
 # What begins a citation.
 _CITATION = lazy_pattern(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
 
@@ -62,11 +75,13 @@ def neutralize(text: str) -> str:
 
 
 def neutralize_json(value: Any) -> Any:
-    """Return a copy of a JSON value with all texts and keys neutralized.
+    """Return a JSON value with all texts and keys neutralized; the value itself if none could spell a tag.
 
     Also where several texts, a line apart, together spell a tag; if 8 rounds each found one, every character that could
-    begin a tag becomes "(". Tuples become lists.
+    begin a tag becomes "(". In a copy tuples become lists.
     """
+    if _is_harmless("\n".join(_iter_texts(value))):
+        return value
     clean = _map_texts(neutralize, value)
     for _ in range(_ROUNDS):
         texts = list(_iter_texts(clean))
@@ -83,6 +98,18 @@ def neutralize_json(value: Any) -> Any:
         remaining = iter(parts)
         clean = _map_texts(lambda _, remaining=remaining: next(remaining), clean)  # type: ignore[misc]
     return _map_texts(strip_disguise, clean)
+
+
+def _is_harmless(text: str) -> bool:
+    """Return whether no tag can be in a text, nor in any of its lines alone.
+
+    Most answers are: one look at all of their texts takes a third of the time of one at each.
+    """
+    if is_disguised(text):
+        return False
+    folded = fold_text(text)
+    # Without a bracket a spelling of the mark depends on nothing around it.
+    return "<" not in folded and not _find_marks(folded)
 
 
 def _map_texts(convert: Callable[[str], str], value: Any) -> Any:
@@ -112,7 +139,7 @@ def break_citations(text: str) -> str:
     character that could begin a tag or citation does.
     """
     for _ in range(_ROUNDS):
-        spans = _find_spans(text, lambda folded: [m.span() for m in _CITATION.finditer(folded)])
+        spans = _find_spans(text, _find_citations) if CITATION_SIGNS.search(text) else []
         if not spans:
             return text
         text = _replace_spans(text, spans, "(")
@@ -120,7 +147,11 @@ def break_citations(text: str) -> str:
 
 
 def _find_tags(text: str) -> list[tuple[int, int]]:
-    return _find_spans(text, _find_marks)
+    return _find_spans(text, _find_marks) if TAG_SIGNS.search(text) else []
+
+
+def _find_citations(folded: str) -> list[tuple[int, int]]:
+    return [match.span() for match in _CITATION.finditer(folded)]
 
 
 def _find_marks(folded: str) -> list[tuple[int, int]]:

@@ -3,8 +3,9 @@
 The words stay in the event.
 """
 
-from dataclasses import dataclass
+from operator import attrgetter
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import EventId, GripId, grip_id_from, hash_parts, make_key
 
 #: Rules that choose spans (derive/grips.py); part of a grip's identity.
@@ -31,6 +32,13 @@ class Grip:
     #: Source time of the first event, UTC milliseconds.
     timestamp: int
     segment: int
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by the fields, as events are."""
+        return Grip, _fields_of(self)
+
+
+_fields_of = attrgetter(*Grip.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

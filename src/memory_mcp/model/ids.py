@@ -9,7 +9,6 @@ Invariants
 
 import hashlib
 import re
-from base64 import b32encode
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NewType
@@ -26,7 +25,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PYTHON_DIGITS = "0123456789abcdefghijklmnopqrstuv"
 #: Letters outside Crockford's alphabet become "!", which int() refuses.
 _TO_PYTHON = str.maketrans("ILOUilou", "!" * 8) | str.maketrans(_ALPHABET + _ALPHABET.lower(), _PYTHON_DIGITS + _PYTHON_DIGITS)
-_FROM_RFC = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", _ALPHABET.encode("ascii"))
+#: The two characters of each number of ten bits.
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _HASH_BITS = 80
 HASH_MASK = (1 << _HASH_BITS) - 1
 #: Of the 48 bits one stays free, so that a key fits a signed 128-bit number: enough until the year 6429.
@@ -74,11 +74,10 @@ def encode_base32(value: int, length: int) -> str:
 
     Raises OverflowError if it does not fit into `length` characters.
     """
-    # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
-    bits = length * 5
-    padded_bits = -(-bits // 40) * 40
-    padded = (value << (padded_bits - bits)).to_bytes(padded_bits // 8, "big")
-    return b32encode(padded).translate(_FROM_RFC)[:length].decode("ascii")
+    if not 0 <= value < 1 << length * 5:
+        raise OverflowError(f"{value} does not fit into {length} characters")
+    pairs = [_PAIRS[value >> shift & 1023] for shift in range(length * 5 - 10, -1, -10)]
+    return "".join(pairs) if length % 2 == 0 else "".join([*pairs, _ALPHABET[value & 31]])
 
 
 def decode_base32(text: str) -> int:
@@ -157,7 +156,8 @@ def grip_time(grip: GripId) -> int:
 
     Raises InvalidQuery for what is not a grip id.
     """
-    return grip_key(grip)[0] >> _HASH_BITS
+    named_span = _SPAN_GRIP.match(grip)
+    return int(named_span[1]) if named_span else grip_key(grip)[0] >> _HASH_BITS
 
 
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:

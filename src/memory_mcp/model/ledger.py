@@ -1,9 +1,10 @@
 """Ledgers that hold no text: operations on the memory, and requests to language models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import NodeId, TopicId
 
 

@@ -91,8 +91,7 @@ class Reading:
         """Take a text and what each removed layer made of it, in order."""
         self._layers = layers
         self.text = layers[-1]
-        #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
-        self.folded = _FOREIGN.sub(lambda match: fold_character(match[0]), layers[-1]).lower()
+        self.folded = fold_text(layers[-1])
 
     def original_spans(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the spans of the original text for spans of `folded`.
@@ -121,6 +120,19 @@ def iter_readings(text: str) -> Iterator[Reading]:
         if stripped == layers[-1] or len(layers) > _LAYERS:
             return
         layers.append(stripped)
+
+
+def is_disguised(text: str) -> bool:
+    """Return whether a text holds characters that stand for others."""
+    return _WRITTEN.search(text) is not None
+
+
+def fold_text(text: str) -> str:
+    """Return a text in lower case, each look-alike replaced by what it looks like.
+
+    What is no letter stays, or becomes a blank.
+    """
+    return text.lower() if text.isascii() else _FOREIGN.sub(lambda match: fold_character(match[0]), text).lower()
 
 
 def strip_disguise(text: str) -> str:

@@ -8,7 +8,9 @@ Invariants
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Who said that two projects are one. On disk: do not change the values.
 PERSON, GUESS, REFUSED = "person", "guess", "refused"

@@ -1,7 +1,6 @@
 """Segment: a stretch of one stream's events. Cut points are append-only; only an end may grow."""
 
-from dataclasses import dataclass
-
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import NodeId, segment_id, segment_key
 
 #: Order of an event inside its stream: (timestamp, event id).

@@ -1,8 +1,9 @@
 """TocNode: a node of the time tree, its bullets and the grips that cite their sources."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import GripId, NodeId
 

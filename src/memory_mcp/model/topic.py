@@ -1,7 +1,6 @@
 """Topic data that survives a rebuild of the index: identities, history, labels."""
 
-from dataclasses import dataclass
-
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import TopicId
 
 #: Longest label of a topic, characters (layer 5 of the specification).

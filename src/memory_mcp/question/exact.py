@@ -7,11 +7,9 @@ Invariants
 """
 
 import re
-import tomllib
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 
 #: Longer runs without a space are data (base64, minified code), which nobody searches for.
@@ -93,6 +91,9 @@ def _load_common_words() -> dict[str, frozenset[str]]:
     They are read from signals/common.toml at the first call. They are names (products in mixed case), folders (that a path
     begins with), standards, file_names and short_endings.
     """
+    import tomllib
+    from importlib.resources import files
+
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     return {key: frozenset(value.split()) for key, value in data.items()}
 

@@ -12,9 +12,10 @@ Change here: add an intent.
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import terms
 from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, LiteralPiece, find_literals
@@ -47,6 +48,8 @@ _ERROR = re.compile(
     r"\s*(?:\S{1,40}\s+){0,3}?[\w.]{0,40}(?:error|exception|panic|fatal|warning|traceback|err!)(?:\[\w+\]|\s\w+){0,2}:\s", re.I
 )
 _UNSURE, _SURE_OF_DEADLINE, _SURE_OF_HURRY = 0.7, 0.95, 0.8
+#: Questions whose words are kept.
+_READ = 16
 _LEFT_OVER, _RIGHT_OVER = " \t\n,;:.!-–—)>、。，：；）", " \t\n,;:-–—(<、，：；（¿¡"
 
 
@@ -81,8 +84,7 @@ def classify(text: str, timeout_ms: int | None = None) -> ClassifiedQuery:
 
     `timeout_ms` is the caller's own deadline; the shorter of two counts, either makes the intent time-boxed. Never raises.
     """
-    literal = find_literals(text)
-    query = split_words(text, literal)
+    literal, query = _read_words(text)
     reading = choose_table(query)
     phrases = find_phrases(query, reading)
     hurry = [phrase for phrase in phrases if phrase.phrase.group == "hurry"]
@@ -123,7 +125,7 @@ def last_of(text: str) -> str | None:
 
     "" for any decision, None if the query asks for none.
     """
-    query = split_words(text, find_literals(text))
+    _, query = _read_words(text)
     spans = find_latest(query, choose_table(query))
     if not spans:
         return None
@@ -136,7 +138,14 @@ def is_overview(text: str) -> bool:
 
     Its time does not count: "where did we stop".
     """
-    return asks_overview(text, split_words(text, find_literals(text)))
+    return asks_overview(text, _read_words(text)[1])
+
+
+@lru_cache(maxsize=_READ)
+def _read_words(text: str) -> tuple[tuple[LiteralPiece, ...], tuple[Word, ...]]:
+    """Return the literal pieces and the words of a text, which one question is asked for several times."""
+    literal = find_literals(text)
+    return tuple(literal), tuple(split_words(text, literal))
 
 
 def _score_intents(phrases: Sequence[FoundPhrase], literal: Sequence[LiteralPiece], is_pasted: bool) -> dict[Intent, float]:

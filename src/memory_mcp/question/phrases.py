@@ -7,14 +7,12 @@ not count), a closing `$` at its end. No phrase reaches over a clause.
 Change here: what a question is taken for.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import chain, product
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import fold, terms
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, split_words
 
@@ -175,6 +173,9 @@ def load_table(language: str) -> SignalTable:
 
 
 def _read_signals(name: str) -> dict[str, Any]:
+    import tomllib
+    from importlib.resources import files
+
     return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
 
 

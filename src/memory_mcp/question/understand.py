@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import cjk_runs, tokens_with_terms
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.question.intent import Intent, classify, is_overview, last_of
@@ -132,6 +133,7 @@ def topic_subject(text: str) -> str:
     return strip_general(_blank_words(text, asking))
 
 
+@lru_cache(maxsize=4096)
 def _names_something(word: str) -> bool:
     return len(word) >= _SHORTEST and not _DATE.fullmatch(word) and not is_general(word)
 

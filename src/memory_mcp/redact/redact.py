@@ -11,10 +11,10 @@ Change here: what is private or a secret.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.redact.secret_rules import DETECTORS, PATTERNS, TOKENS
 from memory_mcp.redact.secret_values import long_runs_pattern
@@ -73,6 +73,8 @@ _SHARED = frozenset(("=", "/", "<", "api", "cred", "pdp", "sql", "sign", "pw", "
 _Words = dict[str, list[tuple[re.Pattern[str], list[int]]]]
 #: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
 _BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+#: How tokens of two detectors begin: ordinary code has their anchors in small letters, and importing one takes .2 seconds.
+_BEGINNINGS = {"sendgrid": lazy_pattern(r"SG\.[A-Za-z0-9_-]{22}"), "twilio": lazy_pattern(r"(?:AC|SK)[a-z0-9]{32}")}
 _TOKEN_RUN = lazy_pattern("[A-Za-z0-9_-]*+")
 _ESCAPES = ("\\n", "\\r", "\\t")
 #: The plain text a pattern begins with.
@@ -191,6 +193,8 @@ def _iter_starts(text: str, part: str) -> Iterator[int]:
 
 def _find_detected(module: str, detector: str, grows: bool, text: str, _lowered: str) -> Iterator[Place]:
     """`grows`: matches take in their whole run."""
+    if (beginning := _BEGINNINGS.get(module)) and not beginning.search(text):
+        return
     for pattern in _detector_patterns(module, detector):
         done = 0
         for match in pattern.finditer(text):
@@ -289,10 +293,7 @@ class _SurroundingsFilter:
         self._roots = {root: (patterns.pop(root, []), patterns) for root, patterns in words_of.items()}
 
     def select_rules(self, lowered: str) -> list[Rule]:
-        """Return the rules with an anchor in a text, in order.
-
-        The text is in lower case.
-        """
+        """Return the rules with an anchor in a lower-case text, in order."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         is_present = lowered.__contains__
         hits: set[int] = set()
@@ -314,10 +315,7 @@ class _SurroundingsFilter:
 
 
 class _TokenFilter:
-    """Selects rules whose anchors begin a token, or have a sign.
-
-    Most letters of long runs are skipped.
-    """
+    """Selects rules whose anchors begin a token or have a sign in it."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules

@@ -2,9 +2,9 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import answers

@@ -1,10 +1,11 @@
 """What intelligent_search answers: an answer of the policy, shaped to the detail and the tokens that were asked for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
 from memory_mcp.model.tokens import max_bytes, tokens_in
 from memory_mcp.requests import explaining
@@ -17,7 +18,7 @@ from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOvervie
 from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result, Style, full_result
-from memory_mcp.requests.scope import Scoped
+from memory_mcp.requests.scope import Caller, Scoped
 from memory_mcp.requests.themes import Theme, fit_themes
 from memory_mcp.requests.topic_shapes import list_renewal_notices
 from memory_mcp.search.layers.base import Hit, LayerName, Query
@@ -160,7 +161,7 @@ class AnswerShaper:
         response = self._make_response(tuple(results), len(results))
         if best := next((cited for cited in results if cited.grip_ids), None):
             way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
-            response = replace(response, next=way)
+            response = copy_with(response, next=way)
         return response, hits[: len(results)]
 
     def _add_quotes(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
@@ -176,7 +177,7 @@ class AnswerShaper:
             asides = [aside for aside in hit.asides if aside.event_id not in events]
             quotes = [Quote(aside.grip_id, Excerpt(aside.quote, {}).cut(_WIDTH)) for aside in asides]
             quotes += further.get(hit.node_id, ()) if position < _QUOTED else ()
-            more = replace(extended[position], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
+            more = copy_with(extended[position], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
             cost = tokens_of(more, self._factor) - tokens_of(extended[position], self._factor)
             if cost <= remaining:
                 extended[position], remaining = more, remaining - cost
@@ -191,7 +192,7 @@ class AnswerShaper:
         more = bool(results) and (answer.has_more or hits < len(answer.hits))
         hit = self._found.why.bounds_hit
         cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        why = replace(answer.why, notices=self._list_notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
+        why = copy_with(answer.why, notices=self._list_notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
         full = explaining.full_explanation(why, parsed.query.text, parsed.calendar) if parsed.full else None
         return SearchResponse(
             themes=self._themes,
@@ -266,17 +267,17 @@ def _further_quotes(app: "App", hits: Sequence[Hit]) -> Mapping[str, tuple[Quote
     }
 
 
-def tell_by_project(app: "App", response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
+def tell_by_project(app: "App", response: SearchResponse, answer: Answer, parsed: ParsedSearch, caller: Caller) -> SearchResponse:
     """Return an answer told by project, where the tree has one.
 
     Unchanged where the tree holds nothing of that time, or not even one fits. In a lean one nothing else is told: a period's
     title or a list of themes beside it would say the same again.
     """
-    bare = response if parsed.full else replace(response, results=(), themes=(), also=(), next_cursor="")
+    bare = response if parsed.full else copy_with(response, results=(), themes=(), also=(), next_cursor="")
     budget = min(answer.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
     factor = app.settings.retrieval.token_factor
     query = parsed.query
-    overview_request = Asked(query.project, query.agent, answer.why.window, query.excluded, for_page=parsed.with_agents)
+    overview_request = Asked(query.project, query.agent, answer.why.window, query.excluded, parsed.with_agents, caller.directory)
     base = 0 if parsed.full else size_of(bare)
     projects = overview_of(
         app,
@@ -284,4 +285,4 @@ def tell_by_project(app: "App", response: SearchResponse, answer: Answer, parsed
         parsed.calendar,
         lambda several: tokens_in(base + _field_size("projects", several), factor) <= budget,
     )
-    return replace(bare, projects=projects) if projects else response
+    return copy_with(bare, projects=projects) if projects else response

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base import pauses
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.entry import Effect, answers

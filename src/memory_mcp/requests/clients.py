@@ -3,10 +3,10 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.install.base import Environment
 from memory_mcp.install.status import statuses, trusting

@@ -1,9 +1,9 @@
 """Supersede a recorded statement by another, or retract it; both stay stored and readable."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.event import Trust

@@ -4,10 +4,10 @@ The docstring of the type describes its tool, and its fields describe their argu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.requests.scope import Caller
 
 if TYPE_CHECKING:

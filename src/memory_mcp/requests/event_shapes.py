@@ -1,9 +1,10 @@
 """Turns stored events into the events that get_events shows: lean, or with their origin, size and quotations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.grip import Grip
 from memory_mcp.requests.plain import copy_fields

@@ -1,9 +1,10 @@
 """get_events: events in order of time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.capture.exclusions import CaptureRules, split_rules
 from memory_mcp.config import load, store, variables

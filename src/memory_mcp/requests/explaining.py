@@ -1,9 +1,10 @@
 """The policy's explanation of an answer as all interfaces show it, lean or whole. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.shapes import Skipped, Window, shape_window

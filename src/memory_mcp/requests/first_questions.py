@@ -10,11 +10,11 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import STOPWORDS, cjk_runs, terms
 from memory_mcp.model.event import Event, Role, is_recap

@@ -5,9 +5,10 @@ Invariants
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.capture.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event

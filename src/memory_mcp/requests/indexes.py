@@ -1,10 +1,11 @@
 """Requests about the indexes: their status, building one anew, leaving old documents out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
 from memory_mcp.requests.entry import Effect, answers

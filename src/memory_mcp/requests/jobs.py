@@ -1,9 +1,9 @@
 """list_jobs, run_job, pause_job and resume_job: the jobs that run by themselves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.plain import copy_fields
 from memory_mcp.requests.scope import Caller

@@ -8,15 +8,16 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import placed_terms
 from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import describe_flags
-from memory_mcp.requests.excerpts import Excerpt, width_in
-from memory_mcp.requests.plain import find_fullest, size_of
+from memory_mcp.requests.excerpts import Excerpt, SizedCuts, width_in
+from memory_mcp.requests.plain import find_largest, size_of
 from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, find_repetitions, line_of, node_shown
 from memory_mcp.search.layers.base import Hit
 from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
@@ -25,8 +26,8 @@ from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
 QUOTE, LINE, LEAST_QUOTE = 400, 150, 80
 #: Letters of what is said beside a result (13 words), and the fewest of such a message that tell something.
 BESIDE, LEAST_BESIDE = 80, 80
-#: What the field of lines adds to a response, and that of a quotation to a result.
-_ALSO, _QUOTE_FIELD = ',"also":[]', '"quote":,'
+#: What the field of lines adds to a response.
+_ALSO = ',"also":[]'
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
 _ENOUGH, _LOOSE_LINES = 2, 3
 
@@ -68,22 +69,6 @@ def select_hits(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Con
     )
 
 
-class _Quotation:
-    """The quotation of one result, which is cut to several widths before one of them is shown."""
-
-    def __init__(self, excerpt: Excerpt) -> None:
-        self.excerpt = excerpt
-        #: The cuts made so far, by letters, with the bytes that each adds to its result.
-        self._cuts: dict[int, tuple[str, int]] = {}
-
-    def cut(self, letters: int) -> tuple[str, int]:
-        """Return the quotation of so many letters, and its bytes."""
-        if letters not in self._cuts:
-            quote = _cut_quotation(self.excerpt, letters)
-            self._cuts[letters] = quote, len(_QUOTE_FIELD) + size_of(quote) if quote else 0
-        return self._cuts[letters]
-
-
 class LeanHits:
     """Hits as lean results and lines, cut to the room that there is."""
 
@@ -96,7 +81,8 @@ class LeanHits:
         results = [hits[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
         excerpts = [Excerpt("" if repeated[at] else hits[at].quote, weights, style.words) for at in self.positions]
-        self._quotations = list(map(_Quotation, excerpts))
+        self._lengths = [len(excerpt.text) for excerpt in excerpts]
+        self._quotations = [SizedCuts(partial(_cut_quotation, excerpt), "quote") for excerpt in excerpts]
         quoted = [at for at, hit in enumerate(results) if hit.fit != Fit.LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
         self._beside = [_list_beside(hit, results, weights, style) for hit in results]
@@ -167,7 +153,7 @@ class LeanHits:
 
         None if not even those fit.
         """
-        longest = max((len(quotation.excerpt.text) for quotation in self._quotations), default=0)
+        longest = max(self._lengths, default=0)
         most = max(longest, QUOTE)
         quote = _find_most_letters(lambda letters: self._measure_size(sizes, letters, LINE), room, QUOTE, most)
         if quote is None:
@@ -177,13 +163,13 @@ class LeanHits:
         return most, _find_most_letters(lambda letters: self._measure_size(sizes, most, letters), room, LINE, longest) or LINE
 
     def _add_quotations(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
-        quotes = (quotation.cut(quote if long else line)[0] for quotation, long in self._iter_widths(len(frames)))
+        quotes = (quotation.at(quote if long else line)[0] for quotation, long in self._iter_widths(len(frames)))
         return tuple(copy_with(frame, quote=text) for frame, text in zip(frames, quotes, strict=True))
 
     def _measure_size(self, sizes: Sequence[int], quote: int, line: int) -> int:
-        return sum(sizes) + sum(quotation.cut(quote if long else line)[1] for quotation, long in self._iter_widths(len(sizes)))
+        return sum(sizes) + sum(quotation.at(quote if long else line)[1] for quotation, long in self._iter_widths(len(sizes)))
 
-    def _iter_widths(self, count: int) -> Iterable[tuple[_Quotation, bool]]:
+    def _iter_widths(self, count: int) -> Iterable[tuple[SizedCuts, bool]]:
         return zip(self._quotations[:count], self._at_length, strict=False)
 
     def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str], list[int]]:
@@ -231,7 +217,7 @@ def _find_most_letters(size_at: Callable[[int], int], room: int, least: int, mos
     """Return the most letters that fit; None if not `least`."""
     if size_at(most) <= room:
         return most
-    return find_fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
+    return find_largest(lambda letters: size_at(letters) <= room, least, most)
 
 
 def _cut_quotation(excerpt: Excerpt, letters: int) -> str:

@@ -4,10 +4,11 @@ Change here: a limit or a default of an argument.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 
 E = TypeVar("E", bound=StrEnum)

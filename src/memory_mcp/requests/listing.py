@@ -9,16 +9,17 @@ Change here: how much of a node's children is shown, and which are folded.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
+from memory_mcp.model.tokens import tokens_in
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
-from memory_mcp.requests.plain import find_fullest, fits_in, tokens_of
+from memory_mcp.requests.plain import count_fitting, list_size, size_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, cut_child, full_child, shape_child
 from memory_mcp.tree.toc.quiet import choose_folded
@@ -35,6 +36,8 @@ class Listing:
     """A page of children, as long as a limit allows; how long it is in the end, its tokens say."""
 
     children: Sequence[Child]
+    #: The bytes of each in a response.
+    sizes: Sequence[int]
     #: What is folded, in words, and the cursor that opens it; "" for nothing.
     folded: str
     folded_cursor: str
@@ -48,14 +51,9 @@ class Listing:
         end = self.offset + shown_count
         return offset_cursor(end, *self.question) if end < self.total else ""
 
-    def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
-        """Return the first children that fit `tokens`, at least one."""
-
-        def first(count: int) -> Sequence[Child]:
-            """Return the first `count` children of the page."""
-            return self.children[:count]
-
-        return find_fullest(first, fits_in(tokens, factor), 1, len(self.children)) or first(1)
+    def count_fitting(self, tokens: float, factor: float) -> int:
+        """Return how many of the first children fit `tokens`, at least one if there are any."""
+        return min(max(count_fitting(self.sizes, tokens, factor), 1), len(self.children))
 
 
 def list_children(app: "App", opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
@@ -84,15 +82,17 @@ def list_children(app: "App", opened: TocNode, scoped: Scoped, limit: int, curso
     end = offset + limit
     if full:
         children = _children(app, rows[offset:end], scoped, full=True)
+        sizes = list(map(size_of, children))
     else:
-        first = _children(app, rows[: PAGE.default], scoped)
-        factor = app.settings.retrieval.token_factor
-        details = (d for d in ChildDetail if tokens_of([cut_child(child, d) for child in first], factor) <= _ROOM)
-        detail = next(details, ChildDetail.TITLES)
-        page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
-        children = [cut_child(child, detail) for child in page]
+        first, sizes, detail = _cut_first(app, _children(app, rows[: PAGE.default], scoped))
+        children, sizes = first[offset:end], sizes[offset:end]
+        if end > PAGE.default:
+            children = [cut_child(child, detail) for child in _children(app, rows[offset:end], scoped)]
+            sizes = list(map(size_of, children))
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
-    return Listing(children, folded, offset_cursor(0, *folded_question) if folded else "", offset, len(rows), page_question)
+    return Listing(
+        children, sizes, folded, offset_cursor(0, *folded_question) if folded else "", offset, len(rows), page_question
+    )
 
 
 def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
@@ -101,12 +101,18 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     The list is empty where not even one fits.
     """
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
+    count = count_fitting((size_of(bullets[i]) for i in ranked), tokens, factor)
+    return [bullets[i] for i in sorted(ranked[:count])]
 
-    def first(count: int) -> list[Bullet]:
-        """Return the `count` most salient bullets, in their own order."""
-        return [bullets[i] for i in sorted(ranked[:count])]
 
-    return find_fullest(first, fits_in(tokens, factor), 0, len(bullets)) or []
+def _cut_first(app: "App", first: Sequence[Child]) -> tuple[list[Child], list[int], ChildDetail]:
+    """Return the first children of a list as much as fits of each, their sizes, and how much that is."""
+    for detail in ChildDetail:
+        children = [cut_child(child, detail) for child in first]
+        sizes = list(map(size_of, children))
+        if tokens_in(list_size(sizes), app.settings.retrieval.token_factor) <= _ROOM:
+            break
+    return children, sizes, detail
 
 
 def _children(app: "App", ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:

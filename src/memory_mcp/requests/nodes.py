@@ -1,17 +1,20 @@
 """browse_toc, get_node and get_toc_root: reading the time tree."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT, segment_key_of
 from memory_mcp.model.toc import TocNode
+from memory_mcp.model.tokens import tokens_in
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.entry import TIMELINE_PAGE, answers
+from memory_mcp.requests.later_changes import find_later_changes
 from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, parse_choice
 from memory_mcp.requests.listing import list_children, most_salient
-from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.plain import list_size, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Child, Event, FullChild, Node
@@ -113,7 +116,7 @@ def browse_toc(app: "App", request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    full_node = _shape_node(app, opened, scoped)
+    full_node = _shape_node(app, opened, scoped, caller)
     listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(full_node, summary="", bullets=[], keywords=[]) if request.cursor else full_node
@@ -130,15 +133,15 @@ def browse_toc(app: "App", request: Browse, caller: Caller) -> Browsed:
     factor = app.settings.retrieval.token_factor
     room = PAGE_TOKENS * max(1.0, limit / PAGE.default) - tokens_of(bare, factor) - _SPARE
     bullet_tokens = tokens_of(node.bullets, factor)
-    children = listing.fitting(room - min(bullet_tokens, _BULLETS), factor)
-    if len(children) < len(listing.children):
-        children = listing.fitting(room - min(bullet_tokens, _FEW_BULLETS), factor)
-    remaining = room - tokens_of(children, factor)
+    count = listing.count_fitting(room - min(bullet_tokens, _BULLETS), factor)
+    if count < len(listing.children):
+        count = listing.count_fitting(room - min(bullet_tokens, _FEW_BULLETS), factor)
+    remaining = room - tokens_in(list_size(listing.sizes[:count]), factor)
     return replace(
         bare,
         node=replace(node, bullets=most_salient(node.bullets, remaining, factor)),
-        children=children,
-        next_cursor=listing.cursor(len(children)),
+        children=listing.children[:count],
+        next_cursor=listing.cursor(count),
     )
 
 
@@ -168,7 +171,7 @@ def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
             parents=[shapes.shape_child(n) for n in reversed(segment_context.parents)],
         )
     return WholeNode(
-        node=_shape_node(app, opened, scoped),
+        node=_shape_node(app, opened, scoped, caller),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
@@ -178,14 +181,14 @@ def get_node(app: "App", request: GetNode, caller: Caller) -> WholeNode:
     )
 
 
-def _shape_node(app: "App", node: TocNode, scoped: Scoped) -> Node:
+def _shape_node(app: "App", node: TocNode, scoped: Scoped, caller: Caller) -> Node:
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
-    times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
+    heads = app.storage.toc.get_heads([*ids, node.node_id]) if ids else {}
     previous_id = next_id = ""
-    if node.node_id in times:
-        position = (times[node.node_id].start_ms, node.node_id)
-        order = sorted((n.start_ms, i) for i, n in times.items() if i != node.node_id)
+    if node.node_id in heads:
+        position = (heads[node.node_id].start_ms, node.node_id)
+        order = sorted((n.start_ms, i) for i, n in heads.items() if i != node.node_id)
         previous_id = next((i for s, i in reversed(order) if (s, i) < position), "")
         next_id = next((i for s, i in order if (s, i) > position), "")
     over = app.storage.superseded.get_successors({grip for b in node.bullets for grip in b.grip_ids})
-    return shapes.shape_node(node, app.calendar, previous_id, next_id, over)
+    return shapes.shape_node(node, app.calendar, previous_id, next_id, over, find_later_changes(app, node.bullets, caller))

@@ -2,9 +2,10 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, event_id, span_grip_id

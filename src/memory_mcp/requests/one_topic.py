@@ -3,9 +3,10 @@
 import datetime as dt
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.ledger import AuditEntry

@@ -2,12 +2,13 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.base import extensions, machine, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
 from memory_mcp.model.calendar import TimeWindow

@@ -3,9 +3,10 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.model.ids import NodeId, day_id, short_grip
@@ -16,7 +17,8 @@ from memory_mcp.storage.values import Scope
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.toc.accounts import AccountLine, AccountPart, account_lines
 from memory_mcp.tree.toc.statements import StretchView
-from memory_mcp.tree.toc.told import TAIL, load_stretches
+from memory_mcp.tree.toc.told import load_stretches
+from memory_mcp.tree.toc.work_reader import TAIL
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -41,6 +43,8 @@ class OverviewLine:
     grip: str
     #: Of what is open: in what way.
     why: str = ""
+    #: What became of the code that it is about.
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,8 @@ class Asked:
     excluded: frozenset[ExcludedSession] = frozenset()
     #: Whether grips have their time, as pages want them; an agent's answer is shorter without.
     for_page: bool = False
+    #: Where a caller on this machine works.
+    directory: str = ""
 
 
 def overview_of(
@@ -100,12 +106,14 @@ def overview_of(
     """
     projects = _projects_in(app, request)
     names = app.tree.short_names()
-    latest = {activity.name: activity.end_ms for activity in app.storage.projects.list_projects()}
+    activities = () if request.window is None else app.storage.projects.list_projects()
+    latest = {activity.name: activity.end_ms for activity in activities}
     sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
     cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts, sessions)]
     project_names = {cut.node_id: cut.project for cut in cuts}
     by_project: dict[str, list[StretchView]] = {}
-    for stretch in load_stretches(app.storage, cuts, len(cuts), len(cuts)):
+    stretches = load_stretches(app.storage, cuts, len(cuts), len(cuts), app.work_reader)
+    for stretch in app.later_changes.mark_stretches(stretches, request.directory):
         by_project.setdefault(project_names[NodeId(stretch.node_id)], []).append(stretch)
     for project in projects:
         # What was open then may be done by now.
@@ -183,7 +191,12 @@ def _shape_project(project: _Project, name: str, calendar: Calendar, width: int,
     for line in project.lines[: project.shown]:
         why = line.label if line.part is AccountPart.OPEN else ""
         parts[line.part].append(
-            OverviewLine(text=shorten(line.statement.text, width), grip=cite(line.statement.grip_id), why=why)
+            OverviewLine(
+                text=shorten(line.statement.text, width),
+                grip=cite(line.statement.grip_id),
+                why=why,
+                since=line.statement.since,
+            )
         )
     return ProjectOverview(
         project=name,

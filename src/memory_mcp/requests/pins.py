@@ -1,8 +1,8 @@
 """Pin or unpin a node, a grip or a topic, so that it ranks higher."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.model.ledger import AuditEntry

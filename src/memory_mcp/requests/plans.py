@@ -1,9 +1,10 @@
 """plan_query and classify_query: what would be done with a question, without doing it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.requests import arguments, limits, shapes
 from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.entry import answers

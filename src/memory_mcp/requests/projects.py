@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split

@@ -5,9 +5,10 @@ summary and keywords that are not given are made of the new words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.capture.gate import Gate
 from memory_mcp.importers.base import ImportReport

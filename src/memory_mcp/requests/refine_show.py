@@ -7,10 +7,11 @@ agent's and the user's last; then whole parts are left out.
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of
 from memory_mcp.model.event import Event, EventType, Role

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Tools of the default profile, in the order in which they are listed.
 DEFAULT_TOOLS = {
     "intelligent_search": "search",
+    "recall_for": "recall_for",
+    "continue_session": "continuing",
     "get_retrieval_status": "status",
     "browse_toc": "nodes",
     "search_children": "words",
@@ -53,6 +55,7 @@ FULL_TOOLS = {
     "label_topic": "one_topic",
     "get_topic_graph_status": "indexes",
     "ingest_events": "writing",
+    "handoff": "continuing",
     "refine_due": "refine_show",
     "refine_show": "refine_show",
     "refine_summary": "refine",
@@ -86,8 +89,12 @@ WITHOUT_TOOLS = {
     "get_overview": "overview",
     "get_spend": "spend",
     "list_clients": "clients",
+    "list_hints": "hints",
+    "reject_hint": "hints",
     "get_timeline": "timeline",
     "get_today": "today",
+    "get_friction": "friction",
+    "list_runs": "run_list",
 }
 #: The full name of each request's module, by the request's name.
 REQUESTS: Mapping[str, str] = {

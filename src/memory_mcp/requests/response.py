@@ -1,9 +1,10 @@
 """What responses share: the mark of recalled words, the notice of lost events, and the token budget."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.storage.values import Loss

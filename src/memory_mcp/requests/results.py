@@ -6,9 +6,10 @@ quotation.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import term_set
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import short_grip
@@ -71,6 +72,7 @@ class Result:
     #: Set if its words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     why_superseded: str = ""
+    since: Annotated[str, "What became of that code"] = ""
     #: For pages: the agent that recorded it, its session, the kind of statement, and how well it fits, 0..1.
     agent: str = ""
     session: str = ""
@@ -110,6 +112,7 @@ class FullResult:
     superseded_by: str = ""
     flag: str = ""
     why_superseded: str = ""
+    since: str = ""
     event_id: str = ""
     score_parts: Mapping[str, float] | None = None
     bm25_score: float | None = None
@@ -141,6 +144,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         superseded_by=hit.superseded_by,
         flag=describe_flags(hit.quote),
         why_superseded=hit.why_superseded,
+        since=hit.since,
         event_id=hit.event_id if hit.node_id else "",
         score_parts=dict(hit.parts),
     )
@@ -192,7 +196,7 @@ def line_of(result: Result, quote: str, flag: str) -> str:
     times = f"{result.times} times" if result.times else ""
     last = f"last {result.last}" if result.last else ""
     over = "superseded" if result.superseded_by else ""
-    notes = ", ".join(filter(None, (times, last, over, flag)))
+    notes = ", ".join(filter(None, (times, last, over, result.since, flag)))
     head = (result.grip, result.when[:10], result.who, result.project, f"({notes})" if notes else "")
     return f"{' '.join(filter(None, head))}: {' '.join(quote.split())}"
 
@@ -250,5 +254,6 @@ def _make_bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -
         outside=hit.outside,
         superseded_by=hit.superseded_by if style.for_page else short_grip(hit.superseded_by),
         why_superseded=hit.why_superseded,
+        since=hit.since,
         **further,
     )

@@ -1,11 +1,11 @@
 """Finds the project that a request is limited to, with the one rule of matching project names."""
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
 from memory_mcp.model.event import ExcludedSession
@@ -41,6 +41,11 @@ class Caller:
     locked: bool = False
     #: The process that it runs in, where that is known.
     connection: "CallerProcess | None" = None
+
+    @property
+    def directory(self) -> str:
+        """Where a caller on this machine works; "" for one that came over the network."""
+        return self.connection.cwd if self.connection is not None else ""
 
     def excluded(self, app: "App", include_current: bool) -> frozenset[ExcludedSession]:
         """Return the sessions that a search leaves out."""
@@ -147,7 +152,7 @@ def scope_of(app: "App", project: str, scope: str, caller: Caller, widens: bool 
         return Scoped(None)
     return (
         Scoped(None, widened_from=own_project)
-        if widens and not _has_events(app, own_project)
+        if widens and not app.tree.has_events(own_project)
         else Scoped(own_project, by_default=True)
     )
 
@@ -216,16 +221,10 @@ def _resolve_caller(app: "App", caller: str) -> str:
     for "".
     """
     caller = app.storage.projects.names.resolve_alias(caller)
-    if not caller or is_place(caller) or _has_events(app, caller):
+    if not caller or is_place(caller) or app.tree.has_events(caller):
         return caller
     matches = _find_matching(app, caller)
     return matches[0] if len(matches) == 1 else caller
-
-
-def _has_events(app: "App", project: str) -> bool:
-    from memory_mcp.storage.values import Scope
-
-    return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
 def _find_matching(app: "App", name: str) -> list[str]:
@@ -236,7 +235,7 @@ def _find_matching(app: "App", name: str) -> list[str]:
     """
     names = app.storage.projects.names
     projects, resolved = app.tree.tally().projects, names.resolve_alias(name)
-    if resolved in projects or _has_events(app, resolved):
+    if resolved in projects or app.tree.has_events(resolved):
         return [resolved]
     # A name as it is shown means that project, whatever other names end so.
     spelled = name.replace("\\", "/").strip("/")

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import find_period
 from memory_mcp.requests import arguments
 from memory_mcp.requests.answers import AnswerShaper, ParsedSearch, SearchResponse, tell_by_project
@@ -13,6 +15,7 @@ from memory_mcp.requests.asking import role_of, search_options, speaker_of
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.explaining import WhyNot
+from memory_mcp.requests.later_changes import add_later_changes
 from memory_mcp.requests.limits import (
     BOUNDS,
     MAX_QUERY,
@@ -96,11 +99,13 @@ def search(app: "App", request: SearchRequest, caller: Caller) -> SearchResponse
     """
     parsed = parse_search(app, request, caller)
     answer = app.ask(parsed.query, parsed.how)
+    hits = add_later_changes(app, (*answer.hits, *answer.further), caller, len(answer.further))
+    answer = copy_with(answer, hits=hits[: len(answer.hits)], further=hits[len(answer.hits) :])
     shaper = AnswerShaper(app, answer, parsed)
     response, _ = shaper.shape_response()
     app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*answer.hits, *answer.further)), shaper.terms)
     if answer.by_project and not parsed.how.offset:
-        response = tell_by_project(app, response, answer, parsed)
+        response = tell_by_project(app, response, answer, parsed, caller)
     if not request.why_not:
         return response
     SINCE.set(None)  # what is tried out now are calls of their own

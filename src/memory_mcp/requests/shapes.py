@@ -1,14 +1,15 @@
 """Turns stored things into the parts that responses are made of; times are ISO, on the calendar of the request."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
 from typing import Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import terms
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents_of
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import RETRACTED, Supersession
 from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, display_author
@@ -27,6 +28,8 @@ NO_NAME = "(none)"
 KEYWORDS_SHOWN = 24
 #: No grip is superseded.
 NONE_OVER: Mapping[GripId, Supersession] = {}
+#: No statement's code has changed.
+NOTHING_SINCE: Mapping[str, str] = {}
 
 
 class ChildDetail(Enum):
@@ -57,6 +60,7 @@ class Bullet:
     #: Where none of what proves it holds any more: the grip that stands in its place, or `RETRACTED`.
     superseded_by: str = ""
     why_superseded: str = ""
+    since: Annotated[str, "What became of that code"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +165,7 @@ def shape_child(node: TocNode, children: int = 0) -> Child:
         level=node.level,
         title=title,
         summary=_shorten_text(node.summary if period else node_outcome(node), ChildDetail.ALL.summary),
-        keywords=list(islice((word for word in node.keywords if not title_terms & set(terms(word))), ChildDetail.ALL.keywords)),
+        keywords=list(islice((word for word in node.keywords if title_terms.isdisjoint(terms(word))), ChildDetail.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,
         children=children,
@@ -187,7 +191,7 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
 def cut_child(value: Child, detail: ChildDetail) -> Child:
     """Return a child with its texts cut as `detail` allows."""
-    return replace(value, summary=_shorten_text(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
+    return copy_with(value, summary=_shorten_text(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
 def _shorten_text(text: str, width: int) -> str:
@@ -195,17 +199,23 @@ def _shorten_text(text: str, width: int) -> str:
 
 
 def shape_node(
-    value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Supersession] = NONE_OVER
+    value: TocNode,
+    calendar: Calendar,
+    previous: str = "",
+    following: str = "",
+    over: Mapping[GripId, Supersession] = NONE_OVER,
+    since: Mapping[str, str] = NOTHING_SINCE,
 ) -> Node:
     """Return a whole node as responses show it.
 
-    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id;
+    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id, `since` what became of
+    the code of a statement by its first grip;
     projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
     """
     return copy_fields(
         Node,
         value,
-        bullets=[shape_bullet(b, over) for b in value.bullets],
+        bullets=[shape_bullet(b, over, since) for b in value.bullets],
         keywords=value.keywords[:KEYWORDS_SHOWN],
         start=calendar.format_iso(value.start_ms) if value.end_ms else "",
         end=calendar.format_iso(value.end_ms) if value.end_ms else "",
@@ -221,7 +231,9 @@ def shape_node(
     )
 
 
-def shape_bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) -> Bullet:
+def shape_bullet(
+    value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER, since: Mapping[str, str] = NOTHING_SINCE
+) -> Bullet:
     """Return a bullet; the kind observation is left out.
 
     It is superseded only where all its grips are in `over` and the first one's record concerns its text.
@@ -234,6 +246,7 @@ def shape_bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OV
         kind="" if value.kind is MemoryKind.OBSERVATION else value.kind,
         superseded_by=(ended.new or RETRACTED) if ended else "",
         why_superseded=ended.reason if ended else "",
+        since=since.get(value.grip_ids[0], "") if value.grip_ids else "",
     )
 
 

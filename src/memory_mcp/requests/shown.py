@@ -7,10 +7,10 @@ Invariants
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence_text, neutralize_json
@@ -218,6 +218,7 @@ def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
         over = " (holds no more)" if bullet.get("superseded_by") else ""
+        over += f" (since: {_line(bullet['since'])})" if bullet.get("since") else ""
         yield f"- {kind}{_line(bullet['text'])}{over} [{', '.join(bullet['grip_ids'])}]"
     if content.get("children"):
         yield from ("", "## Within", "")
@@ -249,6 +250,8 @@ def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"Something was forgotten at {FORGOTTEN}." if is_cut else "The stored event holds other words now."
     if content.get("superseded_by"):
         yield f"It holds no more. {content.get('why_superseded', '')} [{content['superseded_by']}]"
+    if content.get("since"):
+        yield f"Since: {_line(content['since'])}"
     yield from ("", "## In its place", "")
     for event in (*content.get("events_before", ()), *content.get("excerpt_events", ()), *content.get("events_after", ())):
         yield from _event_lines(event)
@@ -263,6 +266,7 @@ def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
     for result in content.get("results", ()):
         heading_parts = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
         over = " It holds no more." if result.get("superseded_by") else ""
+        over += f" Since: {_line(result['since'])}." if result.get("since") else ""
         yield from ("", f"**{' · '.join(_line(str(part)) for part in heading_parts if part)}**{over}", "")
         yield from _quote_lines(result.get("quote", ""))
         yield f"[{result.get('grip') or result.get('node', '')}]"

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base import environment, paths, pauses
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT

@@ -1,9 +1,10 @@
 """teleport_search, vector_teleport and hybrid_search: a jump by an index to nodes and grips."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.indexes.keys import name_excluded
@@ -14,6 +15,7 @@ from memory_mcp.requests import arguments
 from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.excerpts import term_weights, words_typed
+from memory_mcp.requests.later_changes import add_later_changes
 from memory_mcp.requests.lean import LeanHits, Selection
 from memory_mcp.requests.limits import RESULTS, SHARE, Argument, Detail, Flag, check_query, keyword_list, parse_choice
 from memory_mcp.requests.plain import size_of
@@ -125,20 +127,19 @@ def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
         excluded_sessions=name_excluded(caller.excluded(app, request.include_current)),
     )
     answer = _search_index(app, request, filters)
+    hits = add_later_changes(app, answer.hits, caller)
     response = TeleportResponse(
         results=(),
         partial=answer.partial if isinstance(request, HybridSearch) else None,
         search_time_ms=round(answer.took_ms, 3),
         total_hits=None if isinstance(request, VectorTeleport) else answer.total,
-        notices=(*answer.notices, *scoped.notices(app, bool(answer.hits))),
+        notices=(*answer.notices, *scoped.notices(app, bool(hits))),
     )
     if detail is Detail.FULL:
-        full_results = (
-            replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in answer.hits
-        )
-        scored = (_add_score(result, hit.raw, request) for result, hit in zip(full_results, answer.hits, strict=True))
+        full_results = (replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in hits)
+        scored = (_add_score(result, hit.raw, request) for result, hit in zip(full_results, hits, strict=True))
         return replace(response, results=tuple(take_fitting(app, scored, 0)))
-    return replace(response, results=_shape_lean(app, request, scoped, response, answer.hits))
+    return replace(response, results=_shape_lean(app, request, scoped, response, hits))
 
 
 def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":

@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.requests.plain import find_fullest
 from memory_mcp.search.layers.base import Theme as Found

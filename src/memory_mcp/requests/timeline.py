@@ -2,9 +2,9 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TocLevel, parents_of_day
 from memory_mcp.model.ids import ROOT
 from memory_mcp.model.toc import TocNode

@@ -5,9 +5,10 @@ Change here: how times, projects, cursors or node ids are read.
 
 import datetime as dt
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS, Calendar, TimeWindow, period_of
 from memory_mcp.model.ids import NodeId, find_period, parse_node_id

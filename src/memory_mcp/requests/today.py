@@ -1,9 +1,9 @@
 """get_today: where each project was left off, and what each client recorded in the last 24 hours."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import PROJECTS, Argument, Flag
@@ -53,6 +53,8 @@ class Statement:
     label: str = ""
     #: The grip of a later statement that says otherwise.
     superseded_by: str = ""
+    #: What the repository says since of the code that it is about.
+    since: str = ""
     #: The segment that holds it.
     node_id: str = ""
 
@@ -152,13 +154,14 @@ def get_today(app: "App", request: GetToday, caller: Caller) -> Today:
         now=app.calendar.format_iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        projects=[_project(app, entry) for entry in recent[:limit]],
+        projects=[_project(app, entry, caller.directory) for entry in recent[:limit]],
         clients=sorted(clients, key=lambda entry: entry.last, reverse=True),
     )
 
 
-def _project(app: "App", activity: Activity) -> ProjectToday:
-    stretches = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL)
+def _project(app: "App", activity: Activity, directory: str) -> ProjectToday:
+    loaded = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL, app.work_reader)
+    stretches = app.later_changes.mark_stretches(loaded, directory)
     name, last = activity.name or NO_NAME, app.calendar.format_iso(activity.end_ms)
     decisions = _first(_list_statements(stretches, stretch_rules))
     # Notes and corrections are no work that was left off.
@@ -211,5 +214,6 @@ def _statement(of: StretchView, quoted: QuotedStatement, label: str) -> Statemen
         who=quoted.speaker,
         label=label,
         superseded_by=quoted.contradicted_by,
+        since=quoted.since,
         node_id=of.node_id,
     )

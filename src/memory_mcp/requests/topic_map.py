@@ -1,9 +1,10 @@
 """get_topic_map: the most important topics, the areas they belong to, and how they are related."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.topics.base import RelationKind, Topic, View
 from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of

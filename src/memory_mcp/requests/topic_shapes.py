@@ -4,9 +4,9 @@ Change here: what is said of a topic, and which statement is cited for it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode

@@ -1,9 +1,10 @@
 """topics_by_query and get_top_topics: topics that fit a query, and those that matter most."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.question.understand import topic_subject
 from memory_mcp.requests import arguments
 from memory_mcp.requests.cursors import offset_of

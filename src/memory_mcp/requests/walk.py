@@ -1,9 +1,10 @@
 """navigate: the walk through the time tree to the evidence for a question, with every step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, shapes
 from memory_mcp.requests.asking import role_of, speaker_of

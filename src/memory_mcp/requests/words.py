@@ -1,9 +1,9 @@
 """search_children and search_node: words searched in the time tree."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import LEVELS, TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, limits

@@ -1,9 +1,10 @@
 """remember and ingest_events: what agents write into the memory. Every write passes the gate, which redacts secrets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.model.event import Trust

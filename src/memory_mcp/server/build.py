@@ -19,8 +19,9 @@ from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.scope import caller_project
 from memory_mcp.config import Settings
-from memory_mcp.requests.registry import DEFAULT_TOOLS, FULL_TOOLS, load_entry
+from memory_mcp.requests.registry import load_entry
 from memory_mcp.server.apps import add_apps
+from memory_mcp.server.calls import Kit, make_kit
 from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
@@ -29,7 +30,7 @@ from memory_mcp.server.pipe import serve_pipe
 from memory_mcp.server.prompts import add_prompts
 from memory_mcp.server.resources import add_resources
 from memory_mcp.server.service import Service
-from memory_mcp.server.tools import Kit, make_tool
+from memory_mcp.server.tools import make_tool
 from memory_mcp.storage.lock import make_locked_error, prepare_directory
 
 #: Tools and templates never change while a server runs.
@@ -47,11 +48,12 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
     It has the tools of the settings' profile and those of `more`, resources, pages, prompts and completion. `project` is used
     for connections that name none; where it is "" too, the setting server.project.
     """
-    kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
-    names = [*DEFAULT_TOOLS, *(FULL_TOOLS if host.settings.server.profile == "full" else ())]
+    kit = make_kit(host, project)
+    makers: dict[str, Callable[[], Tool]] = {name: partial(_load_tool, kit, name) for name in kit.tools}
+    makers |= {tool.name: partial(_return_tool, tool) for group in more for tool in group(kit)}
     server = MemoryServer(
         "memory-mcp",
-        [*(make_tool(kit, load_entry(name)) for name in names), *(tool for group in more for tool in group(kit))],
+        makers,
         title="Memory",
         description="Long-term memory for coding agents: a time tree of cited evidence",
         instructions=instructions(),
@@ -65,6 +67,14 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
     add_prompts(server, kit)
     add_completion(server, kit)
     return server
+
+
+def _load_tool(kit: Kit, name: str) -> Tool:
+    return make_tool(kit, load_entry(name))
+
+
+def _return_tool(tool: Tool) -> Tool:
+    return tool
 
 
 def instructions() -> str:
@@ -88,9 +98,10 @@ def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> 
     service = None if in_use else Service(settings)
     host = Host(settings, partial(_refuse_opening, settings)) if service is None else service.host
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
+    project = caller_project(environ, str(Path.cwd()), configured=settings.server.project)
     with few_collections():
-        server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
-    anyio.run(_serve_client, server, service)
+        server = assemble(host, project)
+    anyio.run(_serve_client, server, make_kit(host, project), service)
     _end_process()
 
 
@@ -111,13 +122,13 @@ def _end_process() -> NoReturn:
     os._exit(0)
 
 
-async def _serve_client(server: MemoryServer, service: Service | None) -> None:
+async def _serve_client(server: MemoryServer, kit: Kit, service: Service | None) -> None:
     """Serve the client on stdin and stdout, then close the service."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
         if service is not None:
             service.host.start()
-        await serve_pipe(server)
+        await serve_pipe(server, kit)
         tasks.cancel_scope.cancel()
     if service is not None:
         service.close()

@@ -1,15 +1,12 @@
 """The calling client: its name, its project, and the idempotency key of a call."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.running import CallerProcess
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context
 
 #: Set by a relay that sends a call again when a connection broke.
 KEY = "memory-mcp/key"
@@ -37,22 +34,20 @@ _NOBODY = Caller()
 CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
-def agent_of(ctx: "Context") -> str:
-    """Return the client's name in lower case, fit for an id.
+def agent_name(client: str) -> str:
+    """Return a client's name in lower case, fit for an id.
 
     At most `_LONGEST` characters; "agent" if it gives none.
     """
-    params = ctx.request_context.session.client_params
-    name = params.client_info.name if params is not None else ""
-    return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
+    return _ODD.sub("-", client.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
-def request_key(ctx: "Context", named_key: str) -> str:
-    """Return a call's idempotency key, else the relay's; "" for neither.
+def relay_key(meta: Mapping[str, Any], named_key: str) -> str:
+    """Return a call's idempotency key, else the relay's in its metadata; "" for neither.
 
     A relay's counts only on a connection of a relay of ours.
     """
     if named_key:
         return named_key
-    relayed = (ctx.request_context.meta or {}).get(KEY) if CALLER.get().relayed else None
+    relayed = meta.get(KEY) if CALLER.get().relayed else None
     return f"relay:{relayed}" if isinstance(relayed, str) and relayed else ""

@@ -10,8 +10,8 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests.scope import scope_of
+from memory_mcp.server.calls import Kit
 from memory_mcp.server.errors import as_protocol_error
-from memory_mcp.server.tools import Kit
 from memory_mcp.storage.values import Scope
 
 #: The protocol allows no more.

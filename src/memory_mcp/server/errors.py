@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
-
-from mcp.shared.exceptions import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.model.fencing import neutralize
+
+if TYPE_CHECKING:
+    from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +56,11 @@ def hint_of(error: MemoryMcpError) -> str:
     return error.hint or _HINTS.get(error.code, "")
 
 
-def error_result(error: MemoryMcpError) -> CallToolResult:
-    """Return the error as a tool error, as text only.
-
-    Clients check structured content against the output schema.
-    """
-    return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
-
-
-def as_protocol_error(error: Exception, where: str) -> MCPError:
+def as_protocol_error(error: Exception, where: str) -> "MCPError":
     """Return any error as one of the protocol, with our text."""
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
+
     ours = as_ours(error, where)
     return MCPError(INVALID_PARAMS if isinstance(ours, (InvalidQuery, NotFound)) else INTERNAL_ERROR, describe(ours))
 
@@ -80,10 +75,12 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
         if error.code == "INTERNAL":
             log.error("%s failed", where, exc_info=error)
         return error
-    if isinstance(error, ValidationError):
-        return bad_arguments(error)
     if full := DiskFull.of(error):
         return full
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        return bad_arguments(error)
     log.error("%s raised an unexpected exception", where, exc_info=error)
     return MemoryMcpError("unexpected failure inside memory-mcp")
 
@@ -98,7 +95,7 @@ def check_names(arguments: Iterable[str], parameters: Iterable[str]) -> None:
             raise InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
 
 
-def bad_arguments(error: ValidationError) -> InvalidQuery:
+def bad_arguments(error: "ValidationError") -> InvalidQuery:
     """Return one InvalidQuery for up to `_MOST` argument errors.
 
     Its message has them in our own words, joined by "; ". The validator's texts and echoes of the input are not in it.

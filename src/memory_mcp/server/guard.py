@@ -1,22 +1,27 @@
 """The MCP server that checks the names of tools, arguments and prompts, and turns failures into errors of ours."""
 
-import asyncio
-import itertools
-import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-import anyio
 from mcp.server import MCPServer
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from mcp.types import (
+    INVALID_PARAMS,
+    LOG_LEVEL_META_KEY,
+    SERVER_INFO_META_KEY,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    TextContent,
+)
 from pydantic import ValidationError
 
 from memory_mcp.base import metrics
@@ -24,20 +29,43 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable_value
 from memory_mcp.model.fencing import neutralize, neutralize_json
 from memory_mcp.server.apps import hide_pages
-from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe, error_result
+from memory_mcp.server.calls import CALL_FIELDS, REVISIONS, note_call
+from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe
+from memory_mcp.server.progress import report_progress
 
-log = logging.getLogger(__name__)
+#: The revision of the protocol whose results say that they are complete and whose they are.
+_MODERN = "2026-07-28"
+#: The library's middleware that traces every request.
+_TRACING = "OpenTelemetryMiddleware"
 
-#: A call that takes long reports its progress this often (seconds).
-PROGRESS_SECONDS = 1.0
+
+class _LazyTools(ToolManager):
+    """Makes each tool when it is first needed: most connections call two or three."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tool]]) -> None:
+        super().__init__()
+        self._makers = makers
+
+    def get_tool(self, name: str) -> Tool | None:
+        if name in self._makers and name not in self._tools:
+            self._tools[name] = self._makers[name]()
+        return super().get_tool(name)
+
+    def list_tools(self) -> list[Tool]:
+        tools = {name: tool for name in self._makers if (tool := self.get_tool(name)) is not None}
+        return [*tools.values(), *(tool for tool in super().list_tools() if tool.name not in tools)]
 
 
 class MemoryServer(MCPServer[Any]):
     """An MCPServer that checks arguments and raises our own errors."""
 
-    def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
-        super().__init__(name, tools=list(tools), middleware=[_guard_request, hide_pages], **settings)
-        self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
+    def __init__(self, name: str, tools: Mapping[str, Callable[[], Tool]], **settings: Any) -> None:
+        """Offer `tools`, each made when it is first called or listed."""
+        super().__init__(name, middleware=[_guard_request, hide_pages, self._answer_call], **settings)
+        low = self._lowlevel_server
+        low.middleware = [partial(_trace_request, m) if type(m).__name__ == _TRACING else m for m in low.middleware]
+        self._tool_manager = _LazyTools(tools)
+        self._ours = tuple(tools)
         #: Called with a tool's name before it runs; raises where the caller may not use it.
         self.allow: Callable[[str], None] = lambda _: None
 
@@ -67,14 +95,35 @@ class MemoryServer(MCPServer[Any]):
         except Exception as error:
             ours = as_ours(error, name)
             outcome = ours.code
-            return error_result(ours)
+            # Text only: clients check structured content against the output schema.
+            return CallToolResult(content=[TextContent(type="text", text=describe(ours))], is_error=True)
         finally:
-            # The log has the tool, its outcome and its time, and nothing of what was said.
-            tool = name if name in self._ours else "unknown"
-            seconds = time.perf_counter() - began
-            metrics.count("tool_calls_total", tool=tool, outcome=outcome)
-            metrics.observe("tool_latency_seconds", seconds, tool=tool)
-            log.info("%s %s %.1f ms", tool, outcome, 1000 * seconds)
+            note_call(name if name in self._ours else "unknown", outcome, began)
+
+    async def _answer_call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Carry out a plain call of a tool of ours; any other request is the library's.
+
+        Middleware, the innermost. The library would check the parameters three times, and dump, check and dump the result again:
+        half a millisecond.
+        """
+        params = ctx.params
+        if ctx.method != "tools/call" or params is None or not _is_plain_call(ctx) or params["name"] not in self._ours:
+            return await call_next(ctx)
+        context: Context[Any, Any] = Context(request_context=ctx, mcp_server=self)
+        # Tools of ours never ask back.
+        result = cast("CallToolResult", await self.call_tool(params["name"], params.get("arguments") or {}, context))
+        response: dict[str, Any] = {
+            "content": [{"text": block.text, "type": "text"} for block in result.content if isinstance(block, TextContent)],
+            "isError": result.is_error,
+        }
+        is_modern = ctx.protocol_version == _MODERN
+        if is_modern:
+            response["resultType"] = "complete"
+        if result.structured_content is not None:
+            response["structuredContent"] = result.structured_content
+        if is_modern:
+            response["_meta"] = {SERVER_INFO_META_KEY: self._lowlevel_server.server_info_stamp}
+        return response
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -98,18 +147,43 @@ class MemoryServer(MCPServer[Any]):
         arguments of another type, and what the tool raises.
         """
         if name not in self._ours:
-            near = get_close_matches(name, list(self._ours), n=1)
+            near = get_close_matches(name, self._ours, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Tools are {', '.join(self._ours)}."
             raise InvalidQuery(f"unknown tool {name!r}", hint)
         self.allow(name)
-        tool = self._ours[name]
+        tool = cast("Tool", self._tool_manager.get_tool(name))
         filled = {k: v for k, v in arguments.items() if v is not None}
         check_names(filled, tool.parameters.get("properties", {}))
         validated = tool.fn_metadata.validate_arguments(filled)
         if tool.context_kwarg is not None:
             validated[tool.context_kwarg] = context
-        async with _progress(context, name):
+        async with nullcontext() if context is None else report_progress(partial(_tell_progress, context), name):
             return tool.fn_metadata.convert_result(await tool.fn(**validated))
+
+
+async def _tell_progress(context: Context[Any, Any], seconds: float, text: str) -> None:
+    await context.report_progress(seconds, None, text)
+
+
+def _is_plain_call(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Return whether a call has only a name, arguments and well-formed metadata, of a client that has said who it is."""
+    params = ctx.params
+    return (
+        ctx.protocol_version in {*REVISIONS, _MODERN}
+        and ctx.session.client_params is not None
+        and isinstance(params, dict)
+        and params.keys() <= CALL_FIELDS
+        and isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments"), dict | None)
+        and ("_meta" not in params or (ctx.meta is not None and LOG_LEVEL_META_KEY not in ctx.meta))
+    )
+
+
+async def _trace_request(
+    tracing: ServerMiddleware[Any], ctx: ServerRequestContext[Any, Any], call_next: CallNext
+) -> HandlerResult:
+    """Have a request traced where somebody hears of it. Middleware."""
+    return await (tracing(ctx, call_next) if metrics.is_traced() else call_next(ctx))
 
 
 async def _guard_request(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -119,7 +193,8 @@ async def _guard_request(ctx: ServerRequestContext[Any, Any], call_next: CallNex
     parameters are the library's to tell.
     """
     try:
-        return await call_next(replace(ctx, params=storable_value(ctx.params)))
+        params = storable_value(ctx.params)
+        return await call_next(ctx if params is ctx.params else replace(ctx, params=params))
     except MCPError as error:
         message, data = neutralize(error.message), neutralize_json(error.data)
         if (message, data) == (error.message, error.data):
@@ -129,24 +204,3 @@ async def _guard_request(ctx: ServerRequestContext[Any, Any], call_next: CallNex
         raise
     except Exception as error:
         raise as_protocol_error(error, ctx.method) from error
-
-
-@asynccontextmanager
-async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """Report the seconds that a call has taken, every `PROGRESS_SECONDS`."""
-    if context is None:
-        yield
-        return
-    client = context
-
-    async def tell() -> None:
-        for count in itertools.count(1):
-            await anyio.sleep(PROGRESS_SECONDS)
-            seconds = count * PROGRESS_SECONDS
-            await client.report_progress(seconds, None, f"{name}: {seconds:.0f} s")
-
-    task = asyncio.create_task(tell())
-    try:
-        yield
-    finally:
-        task.cancel()

@@ -115,7 +115,9 @@ def _iter_transcript(answer: Shape) -> Iterator[str]:
     yield from _quote_lines(grip["quote"], "> ")
     used_names = {"grip_id", "when", "quote"}
     yield from _iter_fields({name: value for name, value in grip.items() if name not in used_names})
-    yield from _iter_fields({name: answer[name] for name in ("superseded_by", "why_superseded", "flag") if name in answer})
+    yield from _iter_fields(
+        {name: answer[name] for name in ("superseded_by", "why_superseded", "since", "flag") if name in answer}
+    )
     for name in ("events_before", "excerpt_events", "events_after"):
         if answer[name]:
             yield from ("", f"**{_spell_label(name)}**", "")
@@ -134,10 +136,10 @@ def _iter_transcript(answer: Shape) -> Iterator[str]:
 
 def _iter_fields(answer: Shape, indent: str = "") -> Iterator[str]:
     for name, value in answer.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             yield f"{indent}- {_spell_label(name)}:"
             yield from _iter_fields(value, indent + "  ")
-        elif isinstance(value, list) and any(isinstance(member, Mapping) for member in value):
+        elif isinstance(value, list) and any(isinstance(member, dict) for member in value):
             yield f"{indent}- {_spell_label(name)}:"
             yield from _iter_items(value, indent + "  ")
         elif isinstance(value, str) and "\n" in value:
@@ -149,7 +151,7 @@ def _iter_fields(answer: Shape, indent: str = "") -> Iterator[str]:
 
 def _iter_items(values: Sequence[Any], indent: str) -> Iterator[str]:
     for member in values:
-        if not isinstance(member, Mapping):
+        if not isinstance(member, dict):
             yield f"{indent}- {_format_inline(member)}"
             continue
         key = next((name for name in _NAMES if name in member), next(iter(member), ""))
@@ -163,7 +165,8 @@ def _quote_lines(text: str, mark: str) -> Iterator[str]:
 
 
 def _bold_name(value: Any) -> str:
-    return re.sub(r"\*{2,}", "*", _format_inline(value))
+    name = _format_inline(value)
+    return re.sub(r"\*{2,}", "*", name) if "**" in name else name
 
 
 def _spell_label(name: str) -> str:
@@ -180,10 +183,12 @@ def _format_inline(value: Any) -> str:
     White space runs as one space, true as yes, members of lists and objects after commas. An object's members are written "name
     value". A recorded text that would pass for a citation is changed so that it does not.
     """
+    if isinstance(value, str):
+        return break_citations(" ".join(value.split()))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(_format_inline, value))
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return ", ".join(f"{name} {_format_inline(member)}" for name, member in value.items())
     return break_citations(" ".join(str(value).split()))

@@ -13,8 +13,8 @@ from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
 from memory_mcp.requests.scope import scope_of
+from memory_mcp.server.calls import Kit
 from memory_mcp.server.errors import as_protocol_error, check_names
-from memory_mcp.server.tools import Kit
 
 #: Tokens of a whole prompt.
 TOKENS = 800

@@ -1,7 +1,7 @@
 """Nodes, grips, sessions, topics and the status as resources, for clients that read rather than call."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
@@ -10,17 +10,15 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import neutralize_json
-from memory_mcp.requests.events import Events, GetEvents
-from memory_mcp.requests.expand import ExpandRequest
-from memory_mcp.requests.limits import Detail
-from memory_mcp.requests.nodes import Browse, Browsed, GetNode
-from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.plain import as_json, format_compact
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.status import GetStatus
+from memory_mcp.server.calls import Kit
 from memory_mcp.server.errors import as_ours, describe
-from memory_mcp.server.tools import Kit
+
+if TYPE_CHECKING:
+    from memory_mcp.requests.events import Events
+    from memory_mcp.requests.nodes import Browsed
 
 JSON = "application/json"
 #: The templates, as completion names them.
@@ -35,13 +33,16 @@ _EVENTS = 100
 def add_resources(server: MCPServer, kit: Kit) -> None:
     """Register the resources: status, nodes, grips, sessions and topics.
 
-    Each reads as compact JSON of its request's response; a read raises ResourceNotFoundError or
-    ResourceError.
+    A request is loaded with its first read. Each reads as compact JSON of its request's response; a read raises
+    ResourceNotFoundError or ResourceError.
     """
 
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
         """Tier, layers and counts."""
+        from memory_mcp.requests.limits import Detail
+        from memory_mcp.requests.status import GetStatus
+
         return await _read_json(kit, "status", respond, GetStatus(Detail.FULL))
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
@@ -52,6 +53,8 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
         """The exact words and what was said around them."""
+        from memory_mcp.requests.expand import ExpandRequest
+
         return await _read_json(kit, grip_id, respond, ExpandRequest(grip_id=grip_id))
 
     @server.resource(SESSION, name="session", title="Events of a session", mime_type=JSON)
@@ -62,6 +65,8 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     @server.resource(TOPIC, name="topic", title="Topic with its segments", mime_type=JSON)
     async def topic(topic_id: str) -> str:
         """A topic: when and where it was talked about, what it is related to, and what became of it."""
+        from memory_mcp.requests.one_topic import GetTopic
+
         return await _read_json(kit, topic_id, respond, GetTopic(topic_id))
 
 
@@ -71,16 +76,20 @@ def _read_page(app: App, node_and_cursor: str, caller: Caller) -> Any:
     A segment, which has no children, as get_node does. `node_and_cursor` is a node's id, perhaps with "/" and a cursor behind
     it.
     """
+    from memory_mcp.requests.nodes import Browse, GetNode
+
     node_id, _, cursor = node_and_cursor.partition(_BEHIND)
     page: Browsed = respond(app, Browse(node_id, cursor=cursor), caller)
     return respond(app, GetNode(node_id), caller) if page.node.level == TocLevel.SEGMENT else page
 
 
-def _read_session(app: App, session_id: str, caller: Caller) -> Events:
+def _read_session(app: App, session_id: str, caller: Caller) -> "Events":
     """Return the first `_EVENTS` events of a session.
 
     Raises NotFound where there are none.
     """
+    from memory_mcp.requests.events import GetEvents
+
     events: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
     if not events.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")

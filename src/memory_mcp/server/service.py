@@ -8,13 +8,13 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.app import App, Callbacks
 from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture import handover
 from memory_mcp.config import Settings
 from memory_mcp.forgetting.act import resume
@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 _PATIENCE = 1.0
 #: An import that has sent nothing for so long is stuck, and what waits for its end goes on (seconds).
 _QUIET = 30.0
-#: What is written is derived after so long a silence, and periods are rolled up after a longer one: what comes together is
-#: done once. Nothing is missing meanwhile, since every layer searches events that are in no segment yet, and whoever reads
-#: has them derived at once.
-_EVENTS, _PERIODS = Patience(2.0, 10.0), Patience(8.0, 50.0)
+#: What is written is derived after so long a silence, and its periods are rolled up with it: what comes together is done once.
+#: Where writers do not rest, segments are derived more often than periods are rolled up. Nothing is missing meanwhile, since
+#: every layer searches events that are in no segment yet, and whoever reads has them derived at once.
+_EVENTS, _PERIODS = Patience(8.0, 10.0), Patience(8.0, 50.0)
 #: Work that no client waits for begins so long after opening (seconds).
 _SETTLED = 2.0
 #: So many events do not wait: they are searched one by one.
@@ -46,6 +46,8 @@ _BULK = 400
 #: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
 #: while they rest: whoever reads has their files looked at, too (seconds).
 WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
+#: So long after a question others are expected, during an import (seconds).
+_READING = 30.0
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class Service:
         #: Sessions that ended, and how many of them the last rendering of what a new one is told could know of.
         self._ended = self._told = 0
         self._tender = NotifiedWorker(self._tend, _TURNS, "tender of the indexes")
-        self._tended = -math.inf
+        self._counter = NotifiedWorker(self._count_arrivals, _TURNS / 2, "counting of terms")
+        self._tended = self._read = -math.inf
         self._caught_up = False
         #: Runs of the deriver that have ended.
         self._runs = 0
@@ -111,6 +114,7 @@ class Service:
         delay_s = 0.0 if self.pending else _SETTLED
         self._deriver.start(delay_s)
         self._tender.start()
+        self._counter.start(_SETTLED)
         self._on_open(app)
         threading.Thread(target=resume, args=(app,), name="forgetting", daemon=True).start()
         if app.spool is not None and app.spool.count_waiting():
@@ -123,6 +127,7 @@ class Service:
         if self._importing:
             # The deriver's run lasts as long as the import.
             return
+        self._unrolled.add_notice(time.monotonic())
         if self.pending < _MANY:
             self._deriver.notify()
         else:
@@ -137,10 +142,13 @@ class Service:
 
         The indexes at most every `WATCH` seconds. During an import no event is derived for that.
         """
+        self._read = time.monotonic()
         if self.pending and not self._importing:
             self._deriver.hurry()
         if time.monotonic() - self._tended > WATCH:
             self._tender.hurry()
+        if self._importing:
+            self._counter.hurry()
 
     def _tend(self) -> float:
         """Maintain the indexes once.
@@ -153,10 +161,33 @@ class Service:
         if self._importing or (not self._caught_up and self._deriver.busy):
             # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
             self._app.accelerators.load()
-            return WATCH
+            return self._copy_for_readers() if self._importing else WATCH
         if self._app.accelerators.maintain():
             return _TURNS
         return _REST if self._app.accelerators.is_idle else WATCH
+
+    def _count_arrivals(self) -> float | None:
+        """Have terms counted of what an import has stored while somebody reads; return when to again."""
+        assert self._app is not None
+        index = self._app.accelerators.keyword_index
+        if index is None:
+            return None
+        if self._importing and time.monotonic() - self._read <= _READING:
+            index.count_arrivals(self._app.storage.events)
+            return _TURNS / 2
+        return WATCH if index.end_counting() else None
+
+    def _copy_for_readers(self) -> float:
+        """Copy what an import has stored while somebody reads, who would read the store without it; return when to again."""
+        assert self._app is not None
+        if self._tended - self._read > _READING:
+            return WATCH
+        self._app.storage.copy_rows(self._should_stop_copying)
+        return _TURNS
+
+    def _should_stop_copying(self) -> bool:
+        self.host.give_way()
+        return not self._importing
 
     def _derive(self) -> float | None:
         """Derive, then let the indexes take in the result.
@@ -187,25 +218,27 @@ class Service:
         an import brings, are derived by child processes, and their periods rolled up at the end; else periods are rolled up when
         they are due.
         """
-        pending = derivation.count_pending()
-        if pending:
-            self._unrolled.add_notice(time.monotonic())
-        many = self._importing or pending > _BULK
+        many = self._importing or derivation.count_pending() > _BULK
+        now, due = time.monotonic(), self._unrolled.due
         if many:
             # Periods follow once the import has ended: what is found does not depend on them.
             derivation.run(Depth.SEGMENTS, ExecutionMode.ASIDE, more=lambda: self._importing)
-        derivation.run(Depth.SEGMENTS)
         if many or not self._caught_up:
+            derivation.run(Depth.SEGMENTS)
             self._unrolled.first = None
             derivation.run(Depth.PERIODS, ExecutionMode.ASIDE)
             self._caught_up = True
-        elif derivation.has_touched:
-            # Due is what has waited for its time, or at once where a period has no node yet.
-            now, due = time.monotonic(), self._unrolled.due
-            if due is not None and due > now and not derivation.lacks_a_period():
-                return due - now
+        elif due is None or due <= now:
             self._unrolled.first = None
-            derivation.roll_up_touched()
+            derivation.run_together()
+        else:
+            derivation.run(Depth.SEGMENTS)
+            if derivation.has_touched:
+                # Periods wait for their time, but where one has no node yet.
+                if not derivation.lacks_a_period():
+                    return due - now
+                self._unrolled.first = None
+                derivation.roll_up_touched()
         return None
 
     @property
@@ -331,7 +364,7 @@ class Service:
         Each of them is waited for `_PATIENCE` seconds at most.
         """
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
-        stops += [self._deriver.stop, self._tender.stop]
+        stops += [self._deriver.stop, self._tender.stop, self._counter.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]
         for thread in threads:
             thread.start()

@@ -1,28 +1,23 @@
 """Makes MCP tools of requests: arguments of their fields, descriptions of their docstrings, schemas of their responses."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import MISSING, is_dataclass
+from functools import cache, partial
 from inspect import Parameter, Signature
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from memory_mcp.app import App
-from memory_mcp.model.fencing import fence_text, neutralize, neutralize_json
 from memory_mcp.requests.entry import Effect, Entry
 from memory_mcp.requests.limits import Argument
-from memory_mcp.requests.plain import as_json
-from memory_mcp.requests.registry import respond
-from memory_mcp.requests.scope import Caller
 from memory_mcp.server.apps import page_meta
-from memory_mcp.server.caller import CALLER, agent_of, request_key
-from memory_mcp.server.host import Host
-from memory_mcp.server.markdown import markdown
+from memory_mcp.server.arguments import list_arguments
+from memory_mcp.server.caller import agent_name, relay_key
+from memory_mcp.server.calls import Answer, Kit, make_request
 from memory_mcp.server.schema import lean_input
 from memory_mcp.server.wire import output_schema
 
@@ -36,69 +31,31 @@ _HINTS = {
     )
     for effect in Effect
 }
-#: Fields that the server fills: who acts, and the key under which a call is carried out once.
-_AUTHOR, _KEY = "by", "idempotency_key"
-
-
-@dataclass(frozen=True, slots=True)
-class Kit:
-    """The host and the caller, as tools, resources and prompts have them."""
-
-    host: Host
-    #: The project of callers whose connection names none.
-    usual_project: str = ""
-
-    @property
-    def project(self) -> str:
-        """The project that the calling client works on; "" where it is not known."""
-        return CALLER.get().project or self.usual_project
-
-    @property
-    def caller(self) -> Caller:
-        """The calling client as requests take it: its project, the deriver's last error, whether it is bound to the project."""
-        locked = CALLER.get().locked or self.host.settings.server.scope_lock
-        connection = CALLER.get().connection
-        return Caller(self.project, self.host.deriver_error(), locked, connection() if connection else None)
-
-    async def ask(self, request: Any) -> CallToolResult:
-        """Run a request that only reads; raises what its handler or opening raises."""
-        return make_result(await self.host.read(self._responder(request)))
-
-    async def write(self, request: Any) -> CallToolResult:
-        """Run a request that writes, to its end even if the client cancels."""
-        return make_result(await self.host.write(self._responder(request)))
-
-    def _responder(self, request: Any) -> Callable[[App], dict[str, Any]]:
-        caller = self.caller
-        return lambda app: self.host.with_notices(app, as_json(respond(app, request, caller)))
-
-
-def make_result(value: object) -> CallToolResult:
-    """Return a tool result with `value` as structured content and as Markdown, fenced if it carries recalled words."""
-    structured: dict[str, Any] = neutralize_json(as_json(value))
-    text = markdown(structured)
-    # Text that is not fenced still has names of projects and sessions, which must not form a tag of ours.
-    text = fence_text(text) if "origin" in structured else neutralize(text)
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 
 def make_tool(kit: Kit, entry: Entry) -> Tool:
     """Return the tool of a request."""
-    return bind_tool(entry, kit.ask if entry.effect is Effect.READS else kit.write)
+    return bind_tool(entry, partial(kit.answer, entry))
 
 
-def bind_tool(entry: Entry, run: Callable[[Any], Awaitable[CallToolResult]]) -> Tool:
+def bind_tool(entry: Entry, run: Callable[[Any], Awaitable[Answer]]) -> Tool:
     """Return the tool of a request that `run` carries out."""
 
-    async def call(ctx: Context[Any, Any], **values: Any) -> CallToolResult:
-        names = {field.name for field in fields(entry.request)}
-        if _AUTHOR in names:
-            values[_AUTHOR] = agent_of(ctx)
-        if _KEY in names:
-            values[_KEY] = request_key(ctx, values.get(_KEY, ""))
-        return await run(_build(entry.request, values))
+    async def call(ctx: Context[Any, Any] | None, **values: Any) -> CallToolResult:
+        checked = {name: _build_value(value) for name, value in values.items()}
+        answer = await run(make_request(entry.request, checked, *_identify_caller(ctx)))
+        return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=answer.structured)
 
     return _template(entry).model_copy(update={"fn": call})
+
+
+def _identify_caller(ctx: Context[Any, Any] | None) -> tuple[str, Callable[[str], str]]:
+    """Return the client's name, and what finds a call's idempotency key."""
+    if ctx is None:
+        return agent_name(""), partial(relay_key, {})
+    params = ctx.request_context.session.client_params
+    meta: Mapping[str, Any] = ctx.request_context.meta or {}
+    return agent_name(params.client_info.name if params is not None else ""), partial(relay_key, meta)
 
 
 @cache
@@ -129,17 +86,17 @@ def _parameters(kind: type[Any]) -> list[Parameter]:
     return [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=default) for name, hint, default in arguments]
 
 
-def _list_arguments(kind: type[Any]) -> list[tuple[str, Any, Any]]:
+def _list_arguments(kind: Any) -> list[tuple[str, Any, Any]]:
     """Return name, checked type and default of the fields that are arguments."""
-    hints, arguments = get_type_hints(kind, include_extras=True), list[tuple[str, Any, Any]]()
-    for field in fields(kind):
-        hint = hints[field.name]
-        if get_origin(hint) is not Annotated or not get_args(hint)[1].is_for_tools:
-            continue
-        default = Parameter.empty if field.default is MISSING else field.default
-        # A list that is not given is None for the library, as a value that everyone shares could be changed.
-        arguments.append((field.name, _checked_type(hint, default), None if default == () else default))
-    return arguments
+    # A list that is not given is None for the library, as a value that everyone shares could be changed.
+    return [
+        (
+            name,
+            _checked_type(Annotated[hint, argument], default),
+            Parameter.empty if default is MISSING else None if default == () else default,
+        )
+        for name, (hint, argument, default) in list_arguments(kind).items()
+    ]
 
 
 def _checked_type(hint: Any, default: Any = None) -> Any:
@@ -186,12 +143,8 @@ def _model_of(kind: type[Any]) -> type[_Model]:
     return model
 
 
-def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """Return the request of checked values; what is None is left to its default."""
-    return kind(**{name: _build_value(value) for name, value in values.items() if value is not None})
-
-
 def _build_value(value: Any) -> Any:
+    """Return a checked value without the library's models; what is None in one is left to its default."""
     if isinstance(value, _Model):
-        return _build(value.dataclass, dict(value))
+        return value.dataclass(**{name: _build_value(inner) for name, inner in value if inner is not None})
     return tuple(map(_build_value, value)) if isinstance(value, list) else value

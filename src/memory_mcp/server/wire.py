@@ -13,10 +13,10 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 _TYPES: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _TOPIC = "score keywords mentions first_mentioned last_mentioned state since pinned labelled_by related"
-_RESULT = "agent session kind score times last also superseded_by flag why_superseded"
+_RESULT = "agent session kind score times last also superseded_by flag why_superseded since"
 #: Fields that are not published, by the published name of their type, or the tool's name for those of its response itself.
 _HIDDEN = {
-    "Bullet": "superseded_by why_superseded",
+    "Bullet": "superseded_by why_superseded since",
     "CountedTopic": f"{_TOPIC} nodes",
     "Explanation": "why_not",
     "Grip": "project",
@@ -28,7 +28,7 @@ _HIDDEN = {
     "Step": "searched_level",
     "Store": "projects agents",
     "Topic": f"{_TOPIC} parts events weeks",
-    "expand_grip": "superseded_by why_superseded flag pinned",
+    "expand_grip": "superseded_by why_superseded flag pinned since",
     "get_retrieval_status": "healthy",
     "intelligent_search": "next probability",
     "teleport_search": "partial",
@@ -37,13 +37,16 @@ _HIDDEN = {
 }
 #: Published names of types that several tools share, where they are not the types' own.
 _NAMES = {
+    ("continue_session", "Statement"): "AccountLine",
     ("get_top_topics", "TopicInfo"): "CountedTopic",
+    ("handoff", "Statement"): "AccountLine",
     ("teleport_search", "Result"): "KeywordResult",
     ("topics_by_query", "TopicInfo"): "Topic",
     ("vector_teleport", "Result"): "SimilarResult",
 }
 #: Types that are published without their fields.
 _CLOSED: Mapping[str, dict[str, Any]] = {
+    "AccountLine": {"type": "object"},
     "Brief": {"type": "object"},
     "ProjectOverview": {"type": "object"},
     "Theme": {"type": "object"},

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Beginning of the marks that say up to which event was written for other memories. On disk.
 SYNCED = "sync:out:"
 #: Beginnings of the marks of what was read of other memories, and of what importers read. On disk.
 READ_ELSEWHERE, READ = "sync:in:", "import:"
 #: Version of the rows, whichever engine gave them: that of the tables of the engine `duckdb`, whose form they have.
-ROWS = 7
+ROWS = 10
 #: Tables that grow and hardly ever change, in the order in which they are read: backups share files of their rows.
 SHARED = ("event", "grip")
 #: Tables that are not carried: derived from the others, the outbox, and answers that are kept for an hour.
-DERIVED = frozenset({"node_parent", "term_delta", "frequency", "outbox", "request"})
+DERIVED = frozenset({"node_parent", "term_delta", "frequency", "tool_run", "outbox", "request"})
 
 
 @dataclass(frozen=True, slots=True)

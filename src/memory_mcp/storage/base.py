@@ -1,7 +1,7 @@
 """What any engine keeps, as protocols; nothing above knows which engine it is.
 
 Invariants
-1. Acknowledged means committed: when a writing method returns, kill -9 and power loss do not lose what it wrote.
+1. Acknowledged means on disk: when a writing method returns, kill -9 and power loss do not lose what it wrote.
 2. Each writing method is one transaction: all of it is stored, or nothing.
 3. Readers see whole transactions and never wait for a writer.
 4. Every method may be called from any thread; writes are serialised inside.
@@ -50,9 +50,8 @@ class EventStore(Protocol):
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
         """Store new events; return their ids and those stored before.
 
-        An id that is stored with another text becomes a variant id, so nothing is lost; storing the same events twice
-        changes nothing. With a `request` whose key was answered within the last hour nothing is stored, and that
-        answer is returned.
+        An id that is stored with another text becomes a variant id, so nothing is lost; storing the same events twice changes
+        nothing. With a `request` whose key was answered within the last hour nothing is stored, and that answer is returned.
         """
 
     def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
@@ -101,16 +100,14 @@ class EventStore(Protocol):
         """
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Return the shown recaps of these streams, in order of time.
-
-        A recap is a client's summary of its conversation.
-        """
+        """Return the shown recaps of these streams, a client's summaries of its conversation, in order of time."""
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its stream, in order.
+        """Return shown events before and after one in its stream."""
 
-        The first list has up to `earlier_limit` earlier ones, the second up to `later_limit` later ones.
-        """
+    def list_followers(self, events: Sequence[Event], limit: int) -> list[list[Event]]:
+        """Return the later neighbours of each event, at most `limit`."""
+        return [self.get_neighbours(event, 0, limit)[1] for event in events]
 
     def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
@@ -122,19 +119,24 @@ class EventStore(Protocol):
 
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
-    ) -> tuple[int, list[Event]]:
-        """Return the number of a scope's events, and those with all `words`.
+    ) -> list[Event]:
+        """Return up to `limit` shown events of a scope with all `words`, newest first.
 
-        Only shown events count; up to `limit` of them are returned, newest first. Neither case nor the kind of white space
-        matters. With `segments` only their events are looked at and counted.
+        Without words simply the newest. Neither case nor the kind of white space matters. With `segments` only their events are
+        looked at.
         """
+
+    def find_words(self, scope: Scope, words: Sequence[str], limit: int) -> list[Event] | None:
+        """Return all that `search_words` would; None if that may take reading every text, or if there are `limit`."""
+
+    def count_events(self, scope: Scope, windows: Sequence[TimeWindow]) -> list[int]:
+        """Return how many shown events of a scope are in each window."""
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Return the number of a scope's events, and the best positions.
 
-        Only shown events count. `probes` has a weight for each lower-case text; up to `limit` events are returned, best
-        first, the latest among equals. The sum of the weights that an event holds is divided by the logarithm of its
-        length: one of the right session is then among the first five for 53.8 % of coding questions, else for 48.7 %.
+        Of shown events at most `limit`, best first, the latest among equals. `probes` has a weight for each lower-case text; the
+        sum that an event holds is divided by the logarithm of its length, so that long ones do not win.
         """
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
@@ -191,10 +193,7 @@ class TocStore(Protocol):
         """Return the existing cuts of these segment keys, by key."""
 
     def list_segments(self, scope: Scope) -> list[Segment]:
-        """Return the cuts whose own time meets a scope, by start.
-
-        Only project, agent and window count.
-        """
+        """Return the cuts whose time, project and agent meet a scope, by start."""
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by a former id."""
@@ -230,6 +229,10 @@ class TocStore(Protocol):
         With `project` only nodes that name it.
         """
 
+    def tally_with(self, first_day: str, after_day: str, cuts: Sequence[Segment]) -> Tally | None:  # noqa: ARG002
+        """Return the counts that there will be once `cuts` are published; None if an engine cannot tell."""
+        return None
+
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return counts and names of a span of days' segments."""
 
@@ -243,10 +246,7 @@ class TocStore(Protocol):
         """Return the cuts filed under a span of days, by start."""
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments.
-
-        Of the days of the span; newest of equals first.
-        """
+        """Return up to `limit` most salient segments of a span, newest first."""
 
     def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
         """Return the term rows of a project's segments in a span of days.
@@ -360,7 +360,7 @@ class Storage(Records, Protocol):
     def copy_rows(self, should_stop: Callable[[], bool]) -> int:
         """Copy rows that answers read by id to where they are found fast; return how many.
 
-        In portions, until nothing is missing or `should_stop`; 0 for an engine that needs no copy.
+        In portions, until nothing is missing or `should_stop`; 0 for an engine that needs no copy. Then memory is given back.
         """
 
     def write_checkpoint(self) -> None:

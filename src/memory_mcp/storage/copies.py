@@ -13,9 +13,10 @@ Invariants
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import COPY_OF, FORKED_FROM, Event, EventType, Role, content_hash, may_be_copied, states_time
 from memory_mcp.model.ids import EventId, event_key
 from memory_mcp.storage.rows import metadata_of
@@ -177,6 +178,16 @@ class CopyFinder(ABC):
             [*self._pair_same_moments(events, stored_times), *self._pair_same_beginnings(events, stored_sessions)]
             if events
             else []
+        )
+
+    def may_pair(self, events: Sequence[Event]) -> bool:
+        """Return whether `find_pairs` would read for new events of different times, or find any pair."""
+        return any(
+            (event.session_id, event.thread) in self._heads
+            or (event.session_id, event.thread) not in self._decided
+            or COPY_OF in event.metadata
+            for event in events
+            if may_be_copied(event)
         )
 
     def _pair_same_moments(self, fresh: Sequence[Event], stored_times: Set[int]) -> Iterator[Pair]:

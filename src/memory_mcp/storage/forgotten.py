@@ -8,9 +8,10 @@ any other name in braces the parameter of that name.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event, renamed_key
@@ -34,12 +35,18 @@ DROPPED = {
     "project_alias": ("old", "new", "author"),
     "project_split": ("project", "session_id", "folder", "new"),
 }
+#: A table that not every engine has; of it a row goes as those of `DROPPED` do, but for a rejected one, which loses this.
+HINTS = "hint"
+HINT_WORDS: Mapping[str, str | int] = {
+    **dict.fromkeys(("session_id", "project", "subject", "text", "grip_id", "evidence"), ""),
+    **dict.fromkeys(("call", "remedy", "call_name", "remedy_name"), 0),
+}
 #: Events behind a number of arrival, in order.
 EVENTS_AFTER = f"SELECT seq, {EVENT} FROM event WHERE {{own}} AND seq > {{after}} ORDER BY seq"
 #: Table, column and what is counted of rows that hang on a quotation.
 BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
 #: Tables whose rows are filed under the key of a node.
-_OF_NODES = ("node", "bullet", "bullet_grip", "term_delta")
+_OF_NODES = ("node", "bullet", "bullet_grip", "term_delta", "tool_run")
 #: In the order in which `event_columns` returns them.
 EVENT_COLUMNS = (
     *("seq", "event_id", "ts", "stream", "session_id", "agent", "project", "thread", "speaker", "type", "role", "trust"),
@@ -345,7 +352,14 @@ def clean_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str,
     cleaned_row = {name: _clean_cell(keep, value) for name, value in row.items()}
     if cleaned_row == dict(row):
         return row
+    if table == HINTS:
+        return strip_hint(row)
     return None if table in DROPPED else cleaned_row
+
+
+def strip_hint(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what stays of a hint whose words are forgotten: that its topic was rejected, else None."""
+    return {**row, **{name: value for name, value in HINT_WORDS.items() if name in row}} if row["rejected"] else None
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:

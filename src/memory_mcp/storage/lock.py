@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from memory_mcp.base import foreign_files, machine, ownership, paths
 from memory_mcp.base.errors import ConfigError, StorageError, StorageLocked
 
@@ -31,6 +29,8 @@ class DirectoryLock:
         The note holds pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`). Raises ConfigError for a folder of
         something else.
         """
+        from filelock import FileLock, Timeout
+
         prepare_directory(directory)
         self.directory = directory
         #: Whether there was no store yet.

@@ -9,9 +9,9 @@ Invariants
 
 import json
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import HOOK, MARK, RECAP, Event, EventType, is_recap
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.rows import pack

@@ -1,14 +1,17 @@
 """Stores next to events and tree: quotations, openings, corrections, topics, projects, model calls."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from memory_mcp.base.dataclass import dataclass
+from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import Change
 from memory_mcp.model.grip import Grip, GripUsage, Supersession
+from memory_mcp.model.hint import Hint, HintRecord
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
 from memory_mcp.model.ledger import AuditEntry, ModelCall
 from memory_mcp.model.project import Alias, ProjectNames, Split
+from memory_mcp.model.tool_run import FailureTally, KeyKind, StoredRun
 from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.values import Activity, DailyActivity
 
@@ -191,6 +194,49 @@ class TopicStore(Protocol):
         """Return every label in force, in the order in which they were given."""
 
 
+class ToolRunStore(Protocol):
+    """Calls of tools with their outcomes. Written by `TocStore.publish_build`, read here."""
+
+    def find_runs(
+        self, kind: KeyKind, hashes: Iterable[int], project: str | None, limit: int, window: TimeWindow | None = None
+    ) -> list[StoredRun]:
+        """Return up to `limit` runs with one of these keys, called in the window, newest first."""
+
+    def tally_failures(
+        self, kind: KeyKind, project: str | None, window: TimeWindow, least: int, limit: int
+    ) -> list[FailureTally]:
+        """Return the keys of a kind by which runs failed in at least `least` sessions, called in the window.
+
+        Those of most such sessions first, the latest of equals.
+        """
+
+    def list_stream_runs(self, streams: Iterable[int]) -> dict[int, list[StoredRun]]:
+        """Return all runs of some streams, in order of their results."""
+
+    def list_failed_runs(self, project: str) -> list[StoredRun]:
+        """Return all runs of a project that failed, newest first."""
+
+
+class HintStore(Protocol):
+    """Hints that hooks gave; few, and kept in memory."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether this engine keeps them at all; where it does not, none is given."""
+
+    def record_hint(self, session_id: str, project: str, hint: Hint, at_ms: int) -> None:
+        """Add a hint that was given, unless an event that it quotes is gone; the oldest beyond a number go."""
+
+    def record_outcomes(self, outcomes: Mapping[int, str]) -> None:
+        """Keep what came of hints, by their ids."""
+
+    def list_hints(self) -> Sequence[HintRecord]:
+        """Return every hint, the oldest first."""
+
+    def reject_hint(self, hint_id: int) -> bool:
+        """Mark a hint as rejected; return whether there is one of this id."""
+
+
 class ProjectStore(Protocol):
     """Names of projects. Events keep the name they were recorded with.
 
@@ -307,6 +353,14 @@ class Records(Protocol):
     @property
     def topics(self) -> TopicStore:
         """The store of identities and labels of topics."""
+
+    @property
+    def tool_runs(self) -> ToolRunStore:
+        """The store of calls with their outcomes."""
+
+    @property
+    def hints(self) -> HintStore:
+        """The store of hints that hooks gave."""
 
     @property
     def projects(self) -> ProjectStore:

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import ROOT_COMMIT, Event, EventType, Role, Trust, content_hash
+from memory_mcp.model.frozen import find_maker
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import NodeId, TopicId, event_id_from, event_key, grip_id_from
+from memory_mcp.model.ids import NodeId, TopicId, event_id_from, event_key, grip_id_from, make_key
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.model.project import ProjectNames
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
+from memory_mcp.model.tool_run import KeyKind, StoredRun, ToolRun
 from memory_mcp.model.topic import TopicChange, TopicRecord
 from memory_mcp.storage.values import Activity, ActivityCount, DailyActivity, MonthCount, SessionInfo, StoreStats
 
@@ -31,7 +33,11 @@ TOPIC = "topic_id, born_ms, is_area, members, merged_into, is_over, turns"
 SPENT = "at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms"
 
 _NODE_FIELDS = [f.name for f in fields(TocNode)]
-_BULLETS, _PINNED = _NODE_FIELDS.index("bullets"), _NODE_FIELDS.index("pinned")
+_make_event, _make_node, _make_bullet = find_maker(Event), find_maker(TocNode), find_maker(TocBullet)
+# Calling an enum takes three times as long.
+_TYPES, _ROLES, _TRUSTS, _KINDS = ({member.value: member for member in kind} for kind in (EventType, Role, Trust, MemoryKind))
+_BULLETS, _PINNED, _LEVEL, _KIND = map(_NODE_FIELDS.index, ("bullets", "pinned", "level", "kind"))
+_TUPLES = tuple(map(_NODE_FIELDS.index, ("keywords", "agents", "projects")))
 #: Tables whose rows are counted for a store's facts, besides `event`.
 COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 
@@ -51,21 +57,23 @@ def event_of(row: Sequence[Any]) -> Event:
 
     Raises ValueError for an unknown type, role or trust, or for invalid metadata.
     """
-    return Event(
-        event_id=event_id_from(row[0]),
-        timestamp=row[1],
-        session_id=row[2],
-        agent=row[3],
-        project=row[4],
-        thread=row[5],
-        speaker=row[6],
-        type=EventType(row[7]),
-        role=Role(row[8]),
-        trust=Trust(row[9]),
-        source=row[10],
-        source_id=row[11],
-        text=row[12],
-        metadata=metadata_of(row[13]),
+    key, timestamp, session_id, agent, project, thread, speaker, kind, role, trust, source, source_id, text, metadata = row
+    return _make_event(
+        event_id_from(key),
+        session_id,
+        timestamp,
+        _TYPES.get(kind) or EventType(kind),
+        _ROLES.get(role) or Role(role),
+        _TRUSTS.get(trust) or Trust(trust),
+        text,
+        source,
+        source_id,
+        agent,
+        project,
+        thread,
+        speaker,
+        metadata_of(metadata),
+        None,
     )
 
 
@@ -159,14 +167,18 @@ def pack_node(node: TocNode) -> bytes:
 
 def unpack_node(packed: str | bytes, with_bullets: bool = True) -> TocNode:
     """Return the node of `pack_node`; raises ValueError for other text."""
-    values = dict(zip(_NODE_FIELDS, json.loads(packed), strict=True))
-    values["bullets"] = tuple(
-        TocBullet(text, tuple(grips), MemoryKind(kind), project, agent)
-        for text, grips, kind, project, agent in (values["bullets"] if with_bullets else ())
+    values: list[Any] = json.loads(packed)
+    if len(values) != len(_NODE_FIELDS):
+        raise ValueError("a node of other fields")
+    values[_BULLETS] = tuple(
+        _make_bullet(text, tuple(grips), _KINDS.get(kind) or MemoryKind(kind), project, agent)
+        for text, grips, kind, project, agent in (values[_BULLETS] if with_bullets else ())
     )
-    values |= {name: tuple(values[name]) for name in ("keywords", "agents", "projects")}
-    values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
-    return TocNode(**values)
+    for place in _TUPLES:
+        values[place] = tuple(values[place])
+    values[_LEVEL] = TocLevel(values[_LEVEL])
+    values[_KIND] = _KINDS.get(values[_KIND]) or MemoryKind(values[_KIND])
+    return _make_node(*values)
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
@@ -219,6 +231,47 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
         [g.timestamp for g in grips],
         [g.segment for g in grips],
     ]
+
+
+#: Columns of a run's key with its place, as `runs_of_rows` reads them.
+RUN = "r.key, r.call, r.result, r.failed, r.kind, r.hash, s.stream, s.project, s.session_id"
+
+
+def run_columns(runs: Sequence[ToolRun]) -> list[list[Any]]:
+    """Return columns for an insert into tool_run, a row for each key."""
+    rows = [
+        (run.segment, event_key(run.call), event_key(run.result), run.failed, int(kind), value)
+        for run in runs
+        for kind, value in run.keys
+    ]
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(6)]
+
+
+def runs_of_rows(rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
+    """Return runs from rows of their keys, in the order of the first row of each."""
+    grouped: dict[tuple[int, int], list[Sequence[Any]]] = {}
+    for row in rows:
+        grouped.setdefault((row[1], row[2]), []).append(row)
+    runs = []
+    for several in grouped.values():
+        key, call, result, failed, _, _, stream, project, session_id = several[0]
+        keys = tuple((KeyKind(row[4]), row[5]) for row in several)
+        run = ToolRun(key, event_id_from(call), event_id_from(result), failed, keys)
+        runs.append(StoredRun(run, stream, project, session_id))
+    return runs
+
+
+def group_by_stream(rows: Iterable[Sequence[Any]], streams: Iterable[int]) -> dict[int, list[StoredRun]]:
+    """Return the runs of rows by their stream, with an empty list for a stream without any."""
+    by_stream: dict[int, list[StoredRun]] = {stream: [] for stream in streams}
+    for stored in runs_of_rows(rows):
+        by_stream[stored.stream].append(stored)
+    return by_stream
+
+
+def bound_keys(window: TimeWindow | None, last: int) -> tuple[int, int]:
+    """Return the first key of a window and the one behind its last; 0 and `last` without a window."""
+    return (make_key(window.start_ms, 0), make_key(window.end_ms, 0)) if window else (0, last)
 
 
 def sessions_of(rows: Iterable[Sequence[Any]], names: ProjectNames) -> list[SessionInfo]:

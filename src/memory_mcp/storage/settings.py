@@ -1,9 +1,10 @@
 """Settings of where the memory is kept."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from memory_mcp.base import extensions, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock

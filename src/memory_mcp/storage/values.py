@@ -1,16 +1,18 @@
 """Values that stores take and return; all are frozen but `ErasureResult`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.model.tool_run import ToolRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,9 @@ class Build:
     reset_frequencies: bool = False
     #: List nodes below their parents anew, also those that were listed with an earlier version.
     relist: bool = False
+    #: New tool runs, and the segments (keys) whose stored ones are thrown away before.
+    runs: tuple[ToolRun, ...] = ()
+    reset_runs: tuple[int, ...] = ()
     #: Event sequence number up to which everything is derived; None leaves the checkpoint alone.
     derived_to: int | None = None
 

@@ -1,7 +1,7 @@
 """A request of a browser as pages and acts read it, and the memory as they see it."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
 from memory_mcp.requests.plain import as_json

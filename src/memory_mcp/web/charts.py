@@ -6,10 +6,10 @@ Nothing here has a size of its own on the page: `viewBox` says the proportions, 
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import day_id, month_id, week_id
 from memory_mcp.web.rendering import count as counted
 from memory_mcp.web.rendering import plain

@@ -6,7 +6,8 @@ that had no room once is not looked at again: it is small, and there are n squar
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from memory_mcp.base.dataclass import dataclass
 
 #: How far circles may overlap by rounding.
 _EPSILON = 1e-6

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, projects, statements
 from memory_mcp.web.asking import ActResult, PageRequest
-from memory_mcp.web.pages import days, evidence, search, status, topics, tree
+from memory_mcp.web.pages import days, evidence, search, status, topics, tree, work
 
 PAGES: Mapping[str, Callable[[PageRequest], Awaitable[Response]]] = {
     "today": days.show_today,
@@ -21,6 +21,8 @@ PAGES: Mapping[str, Callable[[PageRequest], Awaitable[Response]]] = {
     "session/{session_id:path}": evidence.show_session,
     "event/{event_id}": evidence.show_event,
     "search": search.show_search,
+    "file": work.show_file,
+    "error": work.show_error,
     "topics": topics.show_topics,
     "topics/{topic_id}": topics.show_topic,
     "status": status.show_status,

@@ -12,12 +12,13 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 import anyio
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import MemoryMcpError
 
 log = logging.getLogger(__name__)

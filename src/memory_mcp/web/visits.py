@@ -19,11 +19,12 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import anyio
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.web.undo import WaitingActs
 
 #: How long a ticket may wait for the browser, and how long a visit lasts (seconds).

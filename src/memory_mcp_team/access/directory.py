@@ -10,12 +10,13 @@ Invariants
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from psycopg import Connection as Raw
 
 from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp_team.access.keys import KeyText
 from memory_mcp_team.access.permissions import Grant, Principal, Role, find_highest_role
 from memory_mcp_team.errors import PermissionDenied, Unauthenticated, no_such_space

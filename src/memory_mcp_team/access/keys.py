@@ -8,7 +8,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+
+from memory_mcp.base.dataclass import dataclass
 
 _SHAPE = re.compile(r"mmk_([1-9][0-9]{0,17})_([0-9a-f]{16})_([0-9a-f]{64})", re.ASCII)
 #: What a missing key's secret is compared with, so that it takes as long as one that is there.

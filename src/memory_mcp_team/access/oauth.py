@@ -11,11 +11,11 @@ Change here: what a token must fulfil.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jwt
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.errors import Unauthenticated
 from memory_mcp_team.settings import TeamSettings

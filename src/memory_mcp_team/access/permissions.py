@@ -10,9 +10,9 @@ Change here: add a role.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp_team.errors import InsufficientScope, PermissionDenied, no_such_space
 
 
@@ -155,12 +155,15 @@ ACTS: Mapping[str, Act] = {
         Act.READ,
         """intelligent_search teleport_search vector_teleport hybrid_search topics_by_query get_top_topics get_topic_map
         get_topic get_toc_nodes_for_topic get_related_topics export_shown expand_grip browse_toc get_toc_root get_node
-        get_events search_children search_node navigate plan_query classify_query get_retrieval_status
-        get_teleport_status get_vector_index_status get_topic_graph_status refine_due refine_show audit list_jobs
-        list_projects list_agents get_agent_activity get_timeline get_today list_paused list_excluded recall""",
+        get_events recall_for continue_session handoff search_children search_node navigate plan_query classify_query
+        get_retrieval_status get_teleport_status get_vector_index_status get_topic_graph_status refine_due refine_show audit
+        list_jobs list_projects list_agents get_agent_activity get_timeline get_today get_friction list_runs
+        list_hints list_paused list_excluded recall""",
     ),
     **_map_acts(Act.WRITE, "remember ingest_events hooks import"),
-    **_map_acts(Act.CURATE, "label_topic refine_summary pin correct retract alias_project split_project undo_project"),
+    **_map_acts(
+        Act.CURATE, "label_topic refine_summary pin correct retract reject_hint alias_project split_project undo_project"
+    ),
     **_map_acts(Act.CURATE, "pause_capture resume_capture exclude include"),
     # What tells of the server's own machine (its disk, its clients, what it spent) is its administrators' alone.
     **_map_acts(Act.ADMIN, "forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients"),

@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from jwt import PyJWK, PyJWTError
 
 from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp_team.errors import ProviderUnavailable
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ Invariants
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from memory_mcp.base.clock import Clock, SystemClock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp_team.access.permissions import Principal
 from memory_mcp_team.errors import QuotaExceeded
 from memory_mcp_team.settings import TeamSettings
@@ -22,7 +22,7 @@ _MEGABYTE = 1_000_000
 SEARCHES = frozenset(
     {
         *("intelligent_search", "teleport_search", "vector_teleport", "hybrid_search", "topics_by_query"),
-        *("search_children", "search_node", "navigate", "search_spaces"),
+        *("recall_for", "search_children", "search_node", "navigate", "search_spaces"),
     }
 )
 #: So many buckets are kept before those that are full again are dropped.

@@ -8,9 +8,9 @@ Invariants
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, LoadCounts, TableRows, get_empty_value
 from memory_mcp.storage.records import DERIVER

@@ -4,9 +4,10 @@ Nothing here depends on the locale of the database: letters that are not ASCII a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import HOOK
 from memory_mcp.model.project import ProjectNames
 from memory_mcp.storage.values import Scope

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
@@ -23,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import (
     ConfigError,
     DeadlineExceeded,
@@ -32,6 +32,7 @@ from memory_mcp.base.errors import (
     ReadOnly,
     ResourceExhausted,
     StorageError,
+    read_first_line,
 )
 from memory_mcp_team.errors import StorageAway, StorageForbidden
 
@@ -266,23 +267,19 @@ def translate_errors() -> Iterator[None]:
         raise StorageAway("the database gave no connection in time", _AWAY_HINT) from error
     except errors.InsufficientPrivilege as error:
         if "row-level security" not in str(error):
-            raise StorageForbidden(f"the database refused its role: {_first_line(error)}", StorageForbidden.HINT) from error
+            raise StorageForbidden(f"the database refused its role: {read_first_line(error)}", StorageForbidden.HINT) from error
         raise StorageError(
-            f"the database refused: {_first_line(error)}", "Ask for a role in the space that may write."
+            f"the database refused: {read_first_line(error)}", "Ask for a role in the space that may write."
         ) from error
     except psycopg.OperationalError as error:
-        raise StorageAway(f"the database does not answer: {_first_line(error)}", _AWAY_HINT) from error
+        raise StorageAway(f"the database does not answer: {read_first_line(error)}", _AWAY_HINT) from error
     except psycopg.DataError as error:
         # Interfaces mend what they are given; what comes by another way is its sender's to mend.
         raise InvalidQuery("a value is none that can be stored", "Leave out NUL bytes, and numbers beyond 64 bits.") from error
     except psycopg.Error as error:
         if isinstance(error, MemoryMcpError):
             raise
-        raise StorageError(f"the database refused: {_first_line(error)}", "Run: memory-mcp doctor") from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "")[:300]
+        raise StorageError(f"the database refused: {read_first_line(error)}", "Run: memory-mcp doctor") from error
 
 
 class Listener:

@@ -3,11 +3,11 @@
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection as Raw
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp_team.postgres.database import Binding, Database, Statement, translate_errors, uuid_of
 

@@ -11,7 +11,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -19,6 +18,7 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg.conninfo import conninfo_to_dict
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, SchemaTooNew
 from memory_mcp_team.postgres.database import Database, check_address, sql, translate_errors
 
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 #: A wait for the database is logged after so long (seconds).
 _SILENT = 2.0
 #: Statements that lead to each version from the one before it. Never edited once released.
-STEPS: dict[int, str] = {}
-CURRENT = 1
+STEPS = {2: "0002_tool_runs.sql"}
+CURRENT = 2
 #: The advisory lock of a process that makes or changes tables; any number that no other program takes.
 LOCK = 0x6D656D6F7279
 #: Hash partitions of each large table.
@@ -54,9 +54,9 @@ def read_version(raw: "Raw[Any]") -> int:
     return int(row[0] or 0) if row else 0
 
 
-def list_tables() -> list[str]:
-    """Return the tables that hold rows of memories."""
-    return [name for name in _CREATED.findall(read_sql("schema.sql")) if name not in DIRECTORY | APART]
+def list_tables(text: str = "") -> list[str]:
+    """Return the tables that hold rows of memories: those that `text` makes, or all."""
+    return [name for name in _CREATED.findall(text or read_sql("schema.sql")) if name not in DIRECTORY | APART]
 
 
 @contextmanager
@@ -92,18 +92,31 @@ def migrate_schema(database: Database, partitions: int = PARTITIONS) -> None:
                 message = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
                 raise SchemaTooNew(message, "Install the newer memory-mcp; the database is untouched.")
             if have == 0:
-                _create_tables(raw, partitions)
-            for step in range(max(have, 1) + 1, CURRENT + 1):
-                raw.execute(sql(read_sql(f"steps/{STEPS[step]}")))
+                _create_schema(raw, partitions)
+            for step in range(have + 1, CURRENT + 1) if have else ():
+                _create_tables(raw, read_sql(f"steps/{STEPS[step]}"), _count_partitions(raw))
             if have < CURRENT:
                 raw.execute("DELETE FROM schema_version")
                 raw.execute("INSERT INTO schema_version VALUES (%s)", [CURRENT])
 
 
-def _create_tables(raw: "Raw[Any]", partitions: int) -> None:
-    text = read_sql("schema.sql")
+def _create_schema(raw: "Raw[Any]", partitions: int) -> None:
+    _create_tables(raw, read_sql("schema.sql"), partitions)
+    for table in sorted(DIRECTORY):
+        raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
+    raw.execute(sql(read_sql("tenant_policies.sql")))
+
+
+def _count_partitions(raw: "Raw[Any]") -> int:
+    """Return the number of partitions that large tables were made with."""
+    row = raw.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _create_tables(raw: "Raw[Any]", text: str, partitions: int) -> None:
+    """Run a text that makes tables; add their partitions, and their policies."""
     raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
-    secured = list_tables()
+    secured = list_tables(text)
     for table in _PARTITIONED.findall(text) if partitions else ():
         for number in range(partitions):
             bound = f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
@@ -112,9 +125,6 @@ def _create_tables(raw: "Raw[Any]", partitions: int) -> None:
             secured.append(f"{table}_{number}")
     for table in secured:
         raw.execute(sql(read_sql("policies.sql").format(table=table)))
-    for table in sorted(DIRECTORY):
-        raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
-    raw.execute(sql(read_sql("tenant_policies.sql")))
 
 
 #: How long a check waits for a connection (seconds).

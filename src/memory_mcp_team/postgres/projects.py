@@ -7,8 +7,9 @@ Invariants
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import ROOT_COMMIT, Event
 from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in

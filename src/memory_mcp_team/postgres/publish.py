@@ -16,6 +16,7 @@ from memory_mcp.storage.values import Build
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
 from memory_mcp_team.postgres.database import uuids_of
 from memory_mcp_team.postgres.outbox import put_checkpoint
+from memory_mcp_team.postgres.tool_runs import write_runs
 
 _CUT = (
     ("key", "bigint"), ("stream", "bigint"), ("cut_no", "integer"), ("session_id", "text"), ("project", "text"),
@@ -75,6 +76,7 @@ def write_build(con: Connection, build: Build) -> int:
         by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
         columns = [list(column) for column in zip(*by_project, strict=True)]
         writer.insert_rows("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
+        write_runs(writer, build)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")

@@ -4,10 +4,11 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.grip import Grip, GripUsage, Supersession
+from memory_mcp.model.hint import Hint, HintRecord
 from memory_mcp.model.ids import HASH_MASK, EventId, GripId, NodeId, TopicId, event_id_from, event_key, grip_id_from, grip_key
 from memory_mcp.model.ledger import AuditEntry, ModelCall, Outcome
 from memory_mcp.model.toc import EXTRACTIVE
@@ -313,3 +314,21 @@ class PostgresUsage:
     def forget_usage(self, ids: Iterable[GripId]) -> None:
         with self._con.open_writer() as writer:
             writer.execute(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))
+
+
+class PostgresHints:
+    """No hints: this engine keeps none, so that none is given; a `HintStore`."""
+
+    is_kept = False
+
+    def record_hint(self, session_id: str, project: str, hint: Hint, at_ms: int) -> None:
+        pass
+
+    def record_outcomes(self, outcomes: Mapping[int, str]) -> None:
+        pass
+
+    def list_hints(self) -> Sequence[HintRecord]:
+        return ()
+
+    def reject_hint(self, hint_id: int) -> bool:  # noqa: ARG002
+        return False

@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 1 of this engine). `{partitions}` is replaced: hash partitions by tenant, or nothing.
+-- The tables as they are today (schema version 2 of this engine). `{partitions}` is replaced: hash partitions by tenant, or nothing.
 -- Every row of a memory has its tenant and its space in front of its key, so that a tenant can be one shard: every unique key
 -- begins with the tenant, and no statement joins rows of two tenants. 128-bit keys (events, grips) are kept as uuid: 16 bytes,
 -- ordered as the numbers are. Row-level security binds each connection to one tenant and one of its members; see `policies.sql`.
@@ -247,6 +247,19 @@ CREATE TABLE term_delta (
     hashes bytea   NOT NULL,
     PRIMARY KEY (tenant, space, key, number)
 ) {partitions};
+
+CREATE TABLE tool_run (              -- a call of a tool with its outcome, a row for each key that finds it; no text
+    tenant bigint   NOT NULL,
+    space  integer  NOT NULL,
+    key    bigint   NOT NULL,        -- of its segment
+    call   uuid     NOT NULL,        -- event ids
+    result uuid     NOT NULL,
+    failed boolean  NOT NULL,
+    kind   smallint NOT NULL,        -- 1 invocation, 2 command, 3 file, 4 error
+    hash   bigint   NOT NULL
+) {partitions};
+CREATE INDEX tool_run_hash ON tool_run (tenant, space, kind, hash, call);
+CREATE INDEX tool_run_key ON tool_run (tenant, space, key);
 
 CREATE TABLE frequency (
     tenant  bigint  NOT NULL,

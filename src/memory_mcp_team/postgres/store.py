@@ -23,6 +23,7 @@ from memory_mcp_team.postgres.projects import PostgresProjects
 from memory_mcp_team.postgres.records import (
     PostgresAudit,
     PostgresGrips,
+    PostgresHints,
     PostgresSpending,
     PostgresSuperseded,
     PostgresTombstones,
@@ -30,6 +31,7 @@ from memory_mcp_team.postgres.records import (
     PostgresUsage,
 )
 from memory_mcp_team.postgres.toc import PostgresToc
+from memory_mcp_team.postgres.tool_runs import PostgresToolRuns
 from memory_mcp_team.postgres.work import Claims
 
 _COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}" + "".join(
@@ -95,6 +97,7 @@ class PostgresStorage:
         self.superseded = PostgresSuperseded(con)
         self.spending = PostgresSpending(con)
         self.topics = PostgresTopics(con)
+        self.tool_runs, self.hints = PostgresToolRuns(con), PostgresHints()
         self.audit = PostgresAudit(con)
         self.tombstones = PostgresTombstones(con)
         self.archive = PostgresArchive(con, memory, self.drop_caches)

@@ -302,7 +302,7 @@ def _make_project_condition(project: str | None) -> tuple[str, dict[str, str]]:
 def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
     keys = list({node_key(i) for i in ids})
     writer.add_changes([(ChangeKind.NODE_DROPPED, i) for i in ids])
-    for table in ("node", "bullet", "bullet_grip", "term_delta"):
+    for table in ("node", "bullet", "bullet_grip", "term_delta", "tool_run"):
         writer.execute(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
     writer.execute(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)
 

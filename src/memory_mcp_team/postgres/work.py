@@ -14,8 +14,9 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import Busy, MemoryMcpError
 from memory_mcp_team.postgres.connection import Connection
 from memory_mcp_team.postgres.database import Database, sql

@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import MemoryMcpError, NotFound
 from memory_mcp.config import Settings
 from memory_mcp.requests.response import with_loss

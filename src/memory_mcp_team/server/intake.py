@@ -10,12 +10,13 @@ Invariants
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import anyio
 import anyio.to_thread
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp.capture.hooks.base import Envelope, Hooks, MalformedPayload
 from memory_mcp.capture.log import LogWrite

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import LayerUnavailable
 
 log = logging.getLogger(__name__)

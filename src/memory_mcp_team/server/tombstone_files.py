@@ -9,11 +9,12 @@ import json
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.capture.tombstone_file import append_lines
 from memory_mcp.storage.records import TombstoneLog

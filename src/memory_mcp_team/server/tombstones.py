@@ -2,10 +2,11 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.config import Settings
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp_team.access.directory import Directory

@@ -1,13 +1,12 @@
 """The tools that a team's server offers besides those of a memory: the caller's spaces, and a search of several."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import Entry
@@ -15,7 +14,8 @@ from memory_mcp.requests.limits import SEARCHED, Argument
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.search import SearchRequest, search
-from memory_mcp.server.tools import Kit, bind_tool, make_result
+from memory_mcp.server.calls import Answer, Kit, make_answer
+from memory_mcp.server.tools import bind_tool
 from memory_mcp_team.server.host import CALL, CallContext, get_call
 
 #: Spaces that one search looks in at most.
@@ -75,11 +75,11 @@ def make_space_tools(kit: Kit) -> list[Tool]:
     listing = Entry("list_spaces", ListSpaces, list_spaces, "Spaces of the team")
     searching = Entry("search_spaces", SearchSpaces, search_spaces, "Search several spaces")
 
-    async def run_listing(request: ListSpaces) -> CallToolResult:
-        return make_result(list_spaces(request))
+    async def run_listing(request: ListSpaces) -> Answer:
+        return make_answer(list_spaces(request))
 
-    async def run_search(request: SearchSpaces) -> CallToolResult:
-        return make_result(await search_spaces(kit, request))
+    async def run_search(request: SearchSpaces) -> Answer:
+        return make_answer(await search_spaces(kit, request))
 
     return [bind_tool(listing, run_listing), bind_tool(searching, run_search)]
 

@@ -192,6 +192,7 @@ def _roll_up(memory: OpenMemory) -> float | None:
 
 
 def _keep_house(memory: OpenMemory) -> float | None:
+    memory.app.scheduler.run_now("derive_missing_runs")
     memory.app.scheduler.run_now("housekeeping")
     return _seconds_until_night(memory)
 

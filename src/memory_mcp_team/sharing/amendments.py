@@ -1,9 +1,10 @@
 """What changes after an event was shared: corrections of statements, and removal of what others forgot."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.tombstones import ForgetRequest, TextCut
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.model.event import Event, EventDraft

@@ -12,11 +12,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.ids import EventId, event_id_from, event_key, hash_parts
 

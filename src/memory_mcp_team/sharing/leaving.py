@@ -9,9 +9,10 @@ Invariants
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import Event, EventDraft, EventType, make_carried_draft
 from memory_mcp.model.ids import hash_parts

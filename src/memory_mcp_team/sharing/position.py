@@ -1,7 +1,8 @@
 """Positions of followers of a store's events that stay valid when forgetting renumbers the events."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.ids import EventId, hash_parts
 from memory_mcp.storage.base import Storage

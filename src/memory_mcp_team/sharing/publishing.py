@@ -8,10 +8,11 @@ Invariants
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import Event, EventDraft

@@ -1,9 +1,10 @@
 """Requests about sharing projects with a team: its server, the projects, doing it now, and what left, came and would leave."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.entry import answers

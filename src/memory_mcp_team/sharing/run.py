@@ -2,10 +2,10 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.base import failpoints
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp_team.errors import ServerUnreachable
 from memory_mcp_team.sharing.client import ShareClient

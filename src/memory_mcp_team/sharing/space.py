@@ -9,10 +9,11 @@ Invariants
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_draft

@@ -8,10 +8,11 @@ Invariants
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft
@@ -91,7 +92,7 @@ class TakeRun:
     def _store_events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.map_local_ids() if drafts else {}
-        for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):
+        for draft, stored_event in zip(map(self._mark_origin, drafts), match_events(self.app.storage, drafts), strict=True):
             if stored_event is not None:
                 known_pairs.append((stored_event, draft))
             # Published from here in other words than are stored here.
@@ -119,6 +120,11 @@ class TakeRun:
             cuts = find_cuts(stored_event, draft)
             if cuts is None or cuts:
                 add_event(removal, stored_event, cuts)
+
+    def _mark_origin(self, draft: EventDraft) -> EventDraft:
+        """Return an event that names its publisher, else the space: without a mark it would pass for one of this machine."""
+        is_marked = bool(draft.metadata.get(SHARED_BY))
+        return draft if is_marked else replace(draft, metadata={**draft.metadata, SHARED_BY: self.space})
 
 
 def _id_of(draft: EventDraft) -> EventId:

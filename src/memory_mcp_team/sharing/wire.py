@@ -5,9 +5,10 @@ believed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.importers.jsonl import exported_draft_of, mapping_of
 from memory_mcp.model.event import SHARED_BY, EventDraft, Role

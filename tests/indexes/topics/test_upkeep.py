@@ -74,6 +74,7 @@ def test_switched_off_too_small_or_served_topics_start_no_child_and_load_nothing
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     """From nothing, whatever other tests of this process have counted."""
     monkeypatch.setattr(metrics, "_live", None)
+    monkeypatch.setattr(metrics, "_early", None)
     metrics.start()
 
 

@@ -15,7 +15,7 @@ Raw = psycopg.Connection[Any]
 #: Tables whose rows belong to no tenant, or say which tenants there are.
 _ABOUT_NOBODY = {"schema_version", "tenant"}
 #: Hash partitions are made of tables that grow with what is recorded.
-_LARGE = {"event", "segment_cut", "node", "node_parent", "bullet", "bullet_grip", "grip", "term_delta", "outbox"}
+_LARGE = {"event", "segment_cut", "node", "node_parent", "bullet", "bullet_grip", "grip", "term_delta", "tool_run", "outbox"}
 _COLUMNS = """SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
   WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition GROUP BY c.relname"""
@@ -108,6 +108,30 @@ def test_nothing_ties_tenants_together_and_no_extension_is_needed(catalogue: Raw
     assert catalogue.execute(_DERIVED).fetchall() == []
     assert catalogue.execute(_CODE).fetchall() == []
     assert catalogue.execute("SELECT extname FROM pg_extension").fetchall() == [("plpgsql",)]
+
+
+def test_a_database_of_the_first_version_gets_what_it_lacks_for_every_memory(cluster: Cluster, catalogue: Raw) -> None:
+    url = cluster.create()
+    database = Database(url)
+    migrations.migrate_schema(database)
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("DROP TABLE tool_run")
+        raw.execute("UPDATE schema_version SET version = 1")
+        for tenant in (7, 8):
+            raw.execute("INSERT INTO tenant VALUES (%s, %s, 'standard', 0)", [tenant, f"t{tenant}"])
+        for tenant in (7, 8):
+            raw.execute("SELECT set_config('memory.tenant', %s, false), set_config('memory.member', '0', false)", [str(tenant)])
+            cut = "INSERT INTO segment_cut SELECT %s, 1, 5, 6, 0, 's', 'p', '', '', '2026-01-12', 0, %s, 0, %s, 1, 1, true, 1"
+            raw.execute(cut, [tenant, *[f"{1:032x}"] * 2])
+    migrations.migrate_schema(database)
+    database.close()
+    with psycopg.connect(url, autocommit=True) as raw:
+        assert columns(raw) == columns(catalogue)
+        for told in (_INDEXES, _PARTITIONS, _POLICIES):
+            assert set(map(str, raw.execute(told.encode()))) == set(map(str, catalogue.execute(told.encode())))
+        for tenant in (7, 8):
+            raw.execute("SELECT set_config('memory.tenant', %s, false), set_config('memory.member', '0', false)", [str(tenant)])
+            assert raw.execute("SELECT name, value FROM checkpoint").fetchall() == [("missing_runs", "1")]
 
 
 def test_a_database_without_partitions_has_the_same_tables(cluster: Cluster, catalogue: Raw) -> None:

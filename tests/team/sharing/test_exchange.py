@@ -1,16 +1,20 @@
 """What one laptop publishes another one has, once, as it was, and marked as its publisher's; forgetting and correcting travel."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.requests import correct
+from memory_mcp.storage.values import Scope
 from memory_mcp_team.sharing import requests as share
-from memory_mcp_team.sharing import run
+from memory_mcp_team.sharing import run, taking
 from memory_mcp_team.sharing.files import ShareFolder
+from memory_mcp_team.sharing.wire import parse_events
 from tests.factories import BILLING, SHOP, draft
 from tests.team.sharing.conftest import ANYONE, Laptop, Make
 from tests.team.sharing.server import Server
@@ -46,6 +50,22 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
     assert ([(c.project, c.came) for c in state.came], state.people, state.role) == ([(SHOP, 2)], {"alice": 2}, "reader")
     [project] = one.status().projects
     assert (project.project, project.left, project.would_leave) == (SHOP, 2, 0)
+
+
+def test_what_a_server_sends_without_a_publisher_never_passes_for_an_event_of_this_machine(
+    laptop: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(laptop)
+
+    def parse_unmarked(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
+        return [replace(draft, metadata={}) for draft in parse_events(rows)[0]], 0
+
+    monkeypatch.setattr(taking, "parse_events", parse_unmarked)
+    two = laptop("bob", "reader")
+    two.join()
+    assert [two.exchange().taken_count for _ in range(2)] == [1, 0]
+    [event] = two.app.storage.events.list_events(Scope(project=SHOP))
+    assert event.metadata == {"shared_by": two.status().space}
 
 
 def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make) -> None:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import EventDraft
 

@@ -8,12 +8,12 @@ Invariants
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.base import extensions
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.config import Settings
 
 if TYPE_CHECKING:

@@ -160,6 +160,8 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
         quote = render.safe(render.one_line(result.get("quote", ""), _WIDTH))
         grip = _grip(result)
         yield Text.assemble("   ", (f"{who}: " if who else "", "green"), f'"{quote}"', (f"  [{grip}]" if grip else "", "dim"))
+        if result.get("since"):
+            yield Text(f"   since: {render.safe(result['since'])}", style="yellow")
         if result.get("flag"):
             yield Text(f"   {result['flag']}", style="yellow")
         if "grip" in result:

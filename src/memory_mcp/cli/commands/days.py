@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Characters of a statement.
 _WIDTH = 110
+#: Frictions of each kind, and what they are called.
+_FRICTIONS = 3
+_FRICTION_LABELS = {"errors": "error in", "commands": "fails first in", "instructions": "asked in"}
 _PARTS = (("came of it", "results"), ("decided", "decisions"), ("open", "open"))
 
 
@@ -49,21 +52,24 @@ def add_today(parsers: Subparsers, about: str) -> None:
 
 def run_today(args: argparse.Namespace) -> int:
     """Print where projects were left off, and clients' last day."""
+    from memory_mcp.requests.friction import GetFriction
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
 
     with open_memory(args) as app:
         refuse_empty(app, args)
         project = project_typed(app, args.project)
-        data = answer_request(app, read_request(args, GetToday, project=project, scope="" if project else ScopeName.ALL.value))
+        where = {"project": project, "scope": "" if project else ScopeName.ALL.value}
+        data = answer_request(app, read_request(args, GetToday, **where))
+        friction = {} if as_json(args) else answer_request(app, GetFriction(limit=_FRICTIONS, **where))
     if as_json(args):
         render.out_json(data)
     else:
-        render.print_styled(_today_lines(data), recalled=True)
+        render.print_styled(_today_lines(data, friction), recalled=True)
     return 0
 
 
-def _today_lines(data: Mapping[str, Any]) -> Iterator["Text"]:
+def _today_lines(data: Mapping[str, Any], friction: Mapping[str, Any]) -> Iterator["Text"]:
     from rich.text import Text
 
     if not data["projects"]:
@@ -86,12 +92,37 @@ def _today_lines(data: Mapping[str, Any]) -> Iterator["Text"]:
         if facts := project.get("facts"):
             yield Text(f"  {_flat(facts)}", "dim")
         yield Text("")
+    yield from _friction_lines(friction)
     if data["clients"]:
         yield Text("In the last 24 hours", "bold")
     for client in data["clients"]:
         places = ", ".join(map(render.project_name, client.get("projects", ())))
         last = f"last {render.minute(client['last'])}{f'  {places}' if places else ''}"
         yield Text(f"  {_flat(client['agent'])}  {render.activity(client)}, {last}")
+
+
+def _friction_lines(friction: Mapping[str, Any]) -> Iterator["Text"]:
+    from rich.text import Text
+
+    entries = [(name, entry) for name in ("errors", "commands", "instructions") for entry in friction[name]]
+    if not entries:
+        return
+    yield Text(f"Again and again since {friction['since']}", "bold")
+    for name, entry in entries:
+        of_sessions = f" of {entry['of_sessions']}" if entry.get("of_sessions") else ""
+        project = f"  {render.project_name(entry['project'])}" if entry.get("project") else ""
+        times = f"{_FRICTION_LABELS[name]} {entry['sessions']}{of_sessions} sessions"
+        yield Text.assemble(
+            f"  {times:<28} ", render.one_line(_flat(entry["text"]), _WIDTH), (f"{project}  {entry['grip']}", "dim")
+        )
+        if remedy := entry.get("remedy"):
+            label = "ended by" if remedy["about"] == "ended" else "works"
+            yield Text.assemble(
+                f"  {'':<20}{label:<9}", render.one_line(_flat(remedy["text"]), _WIDTH), (f"  {remedy['grip']}", "dim")
+            )
+    if friction["instructions"]:
+        yield Text("  What you repeat can be a rule of a client: memory-mcp rules", "dim")
+    yield Text("")
 
 
 def _statement_lines(project: Mapping[str, Any]) -> Iterator["Text"]:
@@ -104,6 +135,7 @@ def _statement_lines(project: Mapping[str, Any]) -> Iterator["Text"]:
         for index, statement in enumerate(statements):
             later = statement.get("superseded_by")
             over = f"  (a later statement says otherwise: {later})" if later else ""
+            over += f"  (since: {render.safe(statement['since'])})" if statement.get("since") else ""
             cited = (f"  {statement.get('grip', '')}{over}".rstrip(), "dim")
             text = render.one_line(_flat(statement["text"]), _WIDTH)
             yield Text.assemble(f"  {title if index == 0 else '':<11}", text, cited)

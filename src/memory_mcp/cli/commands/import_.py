@@ -3,13 +3,13 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base import machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, open_bulk_memory

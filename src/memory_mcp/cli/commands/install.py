@@ -5,11 +5,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.clients import client_statuses

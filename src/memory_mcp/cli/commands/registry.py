@@ -30,6 +30,12 @@ COMMANDS = {
     "exclude": ("capture", "never record a project, what names a path, or a tool; see what is excluded"),
     "hook": ("capture", "record a hook payload from standard input"),
     "ask": ("ask", "ask the memory a question; the policy picks the layers and says why"),
+    "fix": ("recall", "show what ended an error here before, and what was tried in vain"),
+    "how": ("recall", "show how a command works here: the call that succeeded last, and what failed before it"),
+    "why": ("recall", "show why lines of a file are so, what was said about it, and who changed it for which request"),
+    "handoff": ("recall", "show where a session stands, for another client: goal, done, decided, files, failing test, next step"),
+    "hints": ("recall", "show what hooks told agents at their calls and what came of it; reject takes one out for good"),
+    "rules": ("rules", "show instructions that you repeat as proposed rules; write one into CLAUDE.md, AGENTS.md and the like"),
     "search": ("tree", "search the nodes of the time tree for words"),
     "navigate": ("ask", "find something by walking the time tree, and show the path"),
     "open": ("show", "show the memory in a browser: today, calendar, tree, search, topics and status"),
@@ -77,6 +83,7 @@ STATE_COMMANDS = {
     "exclude": "exclude list",
     "query": "query root",
     "refine": "refine due",
+    "rules": "rules list",
     "admin": "admin stats",
     "config": "config show",
 }
@@ -84,6 +91,7 @@ STATE_COMMANDS = {
 #: The groups in which help shows the rest, with the names of each group's commands.
 GROUPS = {
     "to look around": ("today", "timeline", "search", "topics", "projects"),
+    "before you act": ("fix", "how", "why", "handoff", "hints", "rules"),
     "to change what is stored or recorded": ("correct", "watch", "pause", "resume", "exclude"),
     "to look after it": ("backup", "restore", "export", "daemon", "config", "uninstall"),
 }

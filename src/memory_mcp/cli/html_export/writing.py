@@ -8,11 +8,12 @@ Invariants
 import codecs
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.cli import render
 from memory_mcp.cli.exporting import Ask, Tell, replacing

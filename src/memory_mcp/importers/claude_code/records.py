@@ -8,8 +8,9 @@ Invariants
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.answers import answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.importers.blocks import (
     AGENT_TOOLS,

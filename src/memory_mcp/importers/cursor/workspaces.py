@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.client_importer import editor_data
 from memory_mcp.importers.cursor.store import Store, open_store

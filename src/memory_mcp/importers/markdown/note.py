@@ -7,8 +7,9 @@ which `key: value`, `key: [a, b]` and lists below a key are understood: what not
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.times import parse_time
 
 #: Characters of one section that are kept together; what is longer goes on in another.

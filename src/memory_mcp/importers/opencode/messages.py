@@ -6,8 +6,9 @@ with `#result` for its result. Times follow from the message alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import (
     as_blocks,
     as_mapping,

@@ -9,10 +9,10 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_mapping, as_text
 from memory_mcp.importers.database import Table, list_tables, row_checksum
 from memory_mcp.importers.opencode.messages import Parts, SessionInfo, is_finished, message_of, parts_of, prompt_of

@@ -1,18 +1,15 @@
 """The BM25 kind of index: postings of nodes and of grips."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import TOKENIZER_VERSION
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.bm25.postings import FORMS, Postings, TermCounts, add_counts, count_terms
-from memory_mcp.indexes.copies import Copies
+from memory_mcp.indexes.bm25.postings import FORMS, Postings, TermCounts, count_keys, list_keys
 from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, FolderContents
-from memory_mcp.model.grip import Quotation
-from memory_mcp.model.toc import TocNode
 
 #: Version of the layout of its files.
 FORMAT = 2
@@ -20,21 +17,18 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class PreparedUnit:
-    """Term counts and copies of a unit's nodes and grips."""
+    """Term counts of a unit's nodes and grips."""
 
     nodes: list[TermCounts]
     grips: list[TermCounts]
-    node_copies: list[TocNode | None]
-    quotations: list[Quotation | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Bm25Body:
-    """Postings and copies of both tables of a shard."""
+    """Postings of both tables of a shard."""
 
     nodes: Postings
     grips: Postings
-    copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
         """Return the postings of one table."""
@@ -42,7 +36,7 @@ class Bm25Body:
 
 
 class Bm25Kind:
-    """The `IndexKind` of keywords, whose bodies are postings and copies."""
+    """The `IndexKind` of keywords, whose bodies are postings."""
 
     name = "bm25"
     reads_words = True
@@ -62,42 +56,33 @@ class Bm25Kind:
         del fingerprint
 
     def prepare_unit(self, unit: Unit) -> PreparedUnit:
-        """Return the term counts and copies of a unit's documents."""
-        # A message quoted whole is a text of its segment and of its grip: counted once.
-        counts_by_text = {
-            text: count_terms(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)
-        }
-        nodes, grips = (
-            [add_counts([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
-        )
-        node_copies = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
-        return PreparedUnit(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
+        """Return the term counts of a unit's documents."""
+        # A message quoted whole is a text of its segment and of its grip: cut into terms once.
+        texts = dict.fromkeys(text for document in (*unit.nodes, *unit.grips) for text in document.words)
+        keys = {text: list_keys(text) for text in texts}
+        tables = (unit.nodes, unit.grips)
+        return PreparedUnit(*([count_keys([keys[text] for text in d.words]) for d in documents] for documents in tables))
 
     def build_body(self, prepared: Sequence[PreparedUnit]) -> Bm25Body:
-        """Return postings and copies of prepared units, in order."""
+        """Return the postings of prepared units, in order."""
         nodes = Postings.from_counts([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
         grips = Postings.from_counts([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
-        copies = Copies.from_rows(
-            [n for unit in prepared for n in unit.node_copies], [q for unit in prepared for q in unit.quotations]
-        )
-        return Bm25Body(nodes, grips, copies)
+        return Bm25Body(nodes, grips)
 
     def merge_bodies(self, bodies: Sequence[Bm25Body], kept_rows: Sequence[tuple[Array, Array]]) -> Bm25Body:
         """Return one body of the kept rows, in order."""
         nodes = Postings.merge([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
         grips = Postings.merge([b.grips for b in bodies], [rows for _, rows in kept_rows])
-        return Bm25Body(nodes, grips, Copies.merge([b.copies for b in bodies], kept_rows))
+        return Bm25Body(nodes, grips)
 
     def write_body(self, body: Bm25Body, directory: Path) -> None:
-        """Write postings and copies of both tables. Raises OSError."""
+        """Write the postings of both tables. Raises OSError."""
         body.nodes.write(directory)
         body.grips.write(directory)
-        body.copies.write(directory)
 
     def read_body(self, contents: FolderContents) -> Bm25Body:
         """Return what `write_body` wrote; raises IndexUnreadable."""
-        nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
-        return Bm25Body(nodes, grips, Copies.read(contents))
+        return Bm25Body(*(Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP)))
 
     def improve_body(self, body: Bm25Body) -> Bm25Body | None:
         """Return None: there is no faster form."""

@@ -9,12 +9,12 @@ Change here: what neighbours and segments add to a message.
 """
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from memory_mcp.indexes.columns import Units
+from memory_mcp.base.dataclass import dataclass
+from memory_mcp.indexes.columns import Units, is_among, is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import best_by_message
 from memory_mcp.indexes.shard import LiveShard
@@ -92,11 +92,10 @@ def smooth_scores(
     message_index, own_scores, best = best_by_message(messages, rows, value)
     scores = ZERO_ARRAYS.take("messages", len(messages))
     scores[message_index] = own_scores
-    if findable_rows is not None:
-        keep = findable_rows[rows]
+    if findable_rows is not None and not (keep := findable_rows[rows]).all():
         message_index, own_scores, best = best_by_message(messages, rows[keep], value[keep])
     if also is not None and len(also):
-        extra = np.setdiff1d(also, message_index, assume_unique=True)
+        extra = also[~is_among(also, message_index)]
         order = np.argsort(np.concatenate([message_index, extra]), kind="stable")
         message_index, own_scores, best = (
             np.concatenate([a, b])[order]
@@ -105,14 +104,14 @@ def smooth_scores(
     unit, near = messages.unit[message_index], np.zeros(len(message_index))
     for distance, share in enumerate(NEIGHBOURS, start=1):
         for other in (message_index - distance, message_index + distance):
-            neighbour = np.clip(other, 0, len(messages) - 1)
+            neighbour = np.minimum(np.maximum(other, 0), len(messages) - 1)
             near += share * scores[neighbour] * ((other == neighbour) & (messages.unit[neighbour] == unit))
     scores[messages.message_of_row[rows]] = 0.0
     highest = np.zeros(len(units))
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
         highest[unit[starts]] = np.maximum.reduceat(np.where(own_scores > 0, own_scores + near, 0.0), starts)
-    asks = (live.shard.grips.turn[best] & LISTED_LAST) != 0
+    asks = is_turn(live.shard.grips.turn[best], LISTED_LAST)
     return SmoothedScores(units, message_index, best, unit, own_scores, near, asks, highest)
 
 

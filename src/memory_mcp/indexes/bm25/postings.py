@@ -9,16 +9,15 @@ document frequency is computed by the query. So a document's score is the same i
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
-from memory_mcp.base.text import iter_terms
+from memory_mcp.base.text import TokenCache, split_tokens, token_terms
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, FolderContents, write_arrays
 
@@ -59,6 +58,9 @@ class _Hashes(dict[str, int]):
 
 
 _hashes = _Hashes()
+#: The hashes of a token's terms, eight bytes each.
+_packed_keys = TokenCache(lambda token: b"".join(term_key(term).to_bytes(8, "little") for term in token_terms(token)), _CACHE)
+_NO_KEYS = np.zeros(0, dtype="<u8")
 
 
 def term_key(term: str) -> int:
@@ -195,21 +197,20 @@ class Postings:
         return [slice(start, end) if exists else None for exists, start, end in bounds]
 
 
-def count_terms(text: str) -> TermCounts:
-    """Return hashes of a text's distinct terms, and their counts."""
-    counts = Counter(iter_terms(text))
-    size = len(counts)
-    keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
-    return keys, np.fromiter(counts.values(), dtype=np.float64, count=size)
+def list_keys(text: str) -> Array:
+    """Return the hashes of a text's terms, repeated: `(n,)` uint64."""
+    return np.frombuffer(b"".join(map(_packed_keys.__getitem__, split_tokens(text))), dtype="<u8")
 
 
-def add_counts(counts_by_text: Sequence[TermCounts]) -> TermCounts:
-    """Return the term counts of several texts together."""
-    if len(counts_by_text) == 1:
-        return counts_by_text[0]
-    keys = np.concatenate([keys for keys, _ in counts_by_text]) if counts_by_text else np.zeros(0, dtype=np.uint64)
-    # Sums of integers are exact in any order.
-    terms, places = np.unique(keys, return_inverse=True)
-    return terms, np.bincount(
-        places, np.concatenate([c for _, c in counts_by_text]) if counts_by_text else None, minlength=len(terms)
-    )
+def count_keys(parts: Iterable[Array]) -> TermCounts:
+    """Return the distinct hashes of several parts, sorted, and their counts."""
+    # Functions of numpy that are written in Python take longer than the work on a short text.
+    keys = np.concatenate([_NO_KEYS, *parts])
+    keys.sort()
+    is_first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    starts = is_first.nonzero()[0]
+    counts = np.empty(len(starts), dtype=np.float64)
+    counts[:-1] = starts[1:] - starts[:-1]
+    counts[-1:] = len(keys) - starts[-1:]
+    return keys[starts], counts

@@ -10,10 +10,10 @@ Change here: how keywords are scored.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import message_scores
@@ -22,7 +22,7 @@ from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
 from memory_mcp.indexes.bm25.weights import Weights, weigh_terms
 from memory_mcp.indexes.calibrate import BM25, COMPARED, SCORE_OFFSET, calibrate_scores, normalize_bm25
 from memory_mcp.indexes.candidates import OWN_SCORE, Candidates
-from memory_mcp.indexes.columns import expand_ranges
+from memory_mcp.indexes.columns import expand_ranges, sort_distinct
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.ranking import RankedDocument, TableBest, merge_tables, rank_table
 from memory_mcp.indexes.shard import TABLES, LiveShard
@@ -174,14 +174,14 @@ def widened_weights(snapshot: Snapshot[Bm25Body], terms: Sequence[str], keywords
     return weights.with_keywords(weigh_terms(snapshot, keywords), highest)
 
 
-def score_pending_text(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
-    """Return raw and calibrated score of a text as the only grip found.
+def score_pending_texts(weights: Weights, counts: Array, lengths: Array) -> tuple[Array, Array]:
+    """Return raw and calibrated scores of texts, each as the only grip found.
 
-    `counts` are those of each query term in the text, `length` is the number of all its terms.
+    `counts` are those of the query's terms in each text, `(n, terms)`; `lengths` are the numbers of all terms of each, `(n,)`.
     """
-    tf = np.array(counts, dtype=np.float64)
-    score = float((weights.idf * term_part(tf, length, DocType.GRIP)).sum())
-    return score, float(calibrate_scores(BM25[DocType.GRIP], normalize_bm25(np.array([score]), weights.total))[0])
+    raw = (weights.idf * term_part(counts, lengths[:, None], DocType.GRIP)).sum(axis=1)
+    # Of a text alone that is its normalized score: `normalize_bm25` compares what it is given.
+    return raw, calibrate_scores(BM25[DocType.GRIP], raw / (weights.total + SCORE_OFFSET))
 
 
 @contextmanager
@@ -249,10 +249,8 @@ def _shard_candidates(shard_search: _ShardSearch, scale: float, also: Array, lea
     smoothed = shard_search.smooth_scores(_rows_worth_scoring(shard_search, places, least), places)
     raw, segment = shard_search.total_scores(smoothed), shard_search.segment_scores(smoothed)
     columns = live.shard.grips
-    chosen = np.union1d(
-        _top_indices(raw * (smoothed.own_score > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], shard_search.limit),
-        np.flatnonzero(np.isin(smoothed.message_index, places)),
-    )
+    best = _top_indices(raw * (smoothed.own_score > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], shard_search.limit)
+    chosen = sort_distinct(np.concatenate([best, np.searchsorted(smoothed.message_index, places)]))
     rows = smoothed.rows[chosen]
     return Candidates.from_rows(
         live,

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.bm25.kind import Bm25Body
 from memory_mcp.indexes.bm25.postings import term_key

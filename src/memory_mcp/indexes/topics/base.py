@@ -1,9 +1,9 @@
 """Values of the topic graph; a view of one project has words of that project only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import NodeId, TopicId
 

@@ -4,10 +4,10 @@ Change here: which areas an overview tells of.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.base import TopicName, TopicNames
 from memory_mcp.indexes.topics.communities import Resolution, find_communities

@@ -7,10 +7,11 @@ whatever other units the graph has, as long as no link joins them.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 
 #: The links of each node: by index of the other node, in both directions, with their strength.

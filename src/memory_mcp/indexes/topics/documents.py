@@ -1,12 +1,13 @@
 """The document of a segment for topics, and documents as rows. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.document import gist_of, subject_of
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import node_doc

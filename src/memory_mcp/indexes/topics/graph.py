@@ -5,12 +5,13 @@ project's segments: label, keywords, numbers, dates, relations. A graph is immut
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
@@ -207,8 +208,9 @@ class TopicGraph:
         )
 
     def _topics_in_area(self, area: int, mentions: Array) -> list[int]:
-        topics = [topic for topic, area_of_topic in enumerate(self.area_of) if area_of_topic == area and mentions[topic]]
-        return sorted(topics, key=lambda topic: (-mentions[topic], topic))
+        topics = np.flatnonzero((np.array(self.area_of, dtype=np.int64) == area) & (mentions > 0))
+        ordered: list[int] = topics[np.argsort(-mentions[topics], kind="stable")].tolist()
+        return ordered
 
     def _label_in_scope(self, level: Level, index: int, project: str | None) -> tuple[TopicName, str]:
         names = level.names[index]
@@ -243,15 +245,15 @@ class TopicGraph:
         """
         level, index, shares = self._find_topic(topic_id, view)
         of_topic = np.flatnonzero(shares.rows.topic == index)
-        rows = shares.rows.select(of_topic)
-        value = rows.relevance + (2.0 * level.segment_fits(shares, text)[of_topic] if text.strip() else 0.0)
-        order = np.lexsort((rows.lo, -rows.end, -value))[offset : offset + limit]
+        rows = shares.rows
+        value = rows.relevance[of_topic] + (2.0 * level.segment_fits(shares, text)[of_topic] if text.strip() else 0.0)
+        order = of_topic[np.lexsort((rows.lo[of_topic], -rows.end[of_topic], -value))[offset : offset + limit]]
         links = []
         for n in order.tolist():
             project = self.tables.projects[int(rows.project[n])]
             relevance = round(float(rows.relevance[n]), 4)
             links.append(Link(rows.node_id_at(n), relevance, int(rows.start[n]), int(rows.end[n]), project))
-        return links, len(rows)
+        return links, len(of_topic)
 
     def find_related(self, topic_id: str, view: View, limit: int) -> list[Related]:
         """Return parent or children, then similar and co-occurring topics.

@@ -8,8 +8,9 @@ Invariants
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.ids import TopicId, topic_id
 from memory_mcp.model.topic import TopicChange, TopicRecord
 

@@ -8,9 +8,9 @@ Change here: which topics a language model names, or how long its labels hold.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable, NotFound
 from memory_mcp.indexes.document import subject_of
 from memory_mcp.indexes.topics.base import Topic, TopicName, View

@@ -3,13 +3,15 @@
 Change here: how well a topic fits a question.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import cjk_runs
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
@@ -39,6 +41,9 @@ _OF_MANY, _KNOWN = 0.12, 0.9
 #: "our work so far" does not, and "which hobbies come up" asks for an overview where hobbies are spoken of in passing.
 _SUBJECT, _ABSENT_SUBJECT = 1.1, 1.0
 
+#: Texts whose results are kept.
+_TEXTS = 2
+
 #: Returns the unit vector of a text, `(dimensions,)` float32; None without an embedder.
 Embed = Callable[[str], Array | None]
 
@@ -53,7 +58,7 @@ class Level:
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
-    #: Segments by project (see `of_project`); caches of the last narrower view and the last text, needed for each topic.
+    #: Segments by project (see `of_project`); caches of the last narrower view and the last texts, needed for each topic.
     _project_shares: dict[str, Shares] = field(init=False, repr=False, compare=False, default_factory=dict)
     _latest: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -185,15 +190,20 @@ class Level:
         return self._score_segments(shares, text)[1]
 
     def _score_segments(self, shares: Shares, text: str) -> tuple[QueryTerms, Array, Array]:
-        """The last text's results are cached; similarity is 0 without vectors."""
+        """Results of the last texts, a question and its subject, are cached; similarity is 0 without vectors."""
         latest = self._latest.get("read")
-        if latest is None or latest[0] is not shares or latest[1] != text:
+        if latest is None or latest[0] is not shares:
+            latest = self._latest["read"] = shares, OrderedDict[str, tuple[QueryTerms, Array, Array]]()
+        readings: OrderedDict[str, tuple[QueryTerms, Array, Array]] = latest[1]
+        reading = readings.get(text)
+        if reading is None:
             matches = QueryTerms.from_rows(shares.rows, terms_of(text))
             vector = self.embed(text) if shares.rows.vectors.shape[1] else None
             similarity = np.zeros(len(shares.rows)) if vector is None else shares.similarities_to(vector)
             fits = _BY_WORDS * matches.by_row() + _BY_MEANING * similarity
-            latest = self._latest["read"] = shares, text, (matches, fits, similarity)
-        reading: tuple[QueryTerms, Array, Array] = latest[2]
+            reading = readings[text] = matches, fits, similarity
+            while len(readings) > _TEXTS:
+                readings.popitem(last=False)
         return reading
 
     def find_state(self, topic: int, view: View) -> tuple[State, int]:
@@ -203,9 +213,9 @@ class Level:
         then active. The scope must have a segment of the topic.
         """
         scope_shares = self.project_shares(view.project)
-        rows = scope_shares.rows.select(np.flatnonzero(scope_shares.rows.topic == topic))
+        rows, of_topic = scope_shares.rows, np.flatnonzero(scope_shares.rows.topic == topic)
         dormant = self.settings.dormant_days * DAY_MS
-        order = np.argsort(rows.start, kind="stable")
+        order = of_topic[np.argsort(rows.start[of_topic], kind="stable")]
         start, end = rows.start[order], np.maximum.accumulate(rows.end[order])
         last = int(end[-1])
         if view.now_ms - last > dormant:

@@ -13,10 +13,11 @@ Change here: what a topic is called.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.topics.base import TopicName
 from memory_mcp.indexes.topics.labels import fold_label
 from memory_mcp.indexes.topics.phrases import TermItem, items_of

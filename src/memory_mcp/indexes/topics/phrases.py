@@ -8,10 +8,11 @@ Invariants
 import math
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.topics.reading import Ints, Kind, TextUnits, expand_rows
 
 #: Units of a phrase, and characters of one in a script without spaces.

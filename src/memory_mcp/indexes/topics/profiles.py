@@ -4,10 +4,10 @@ The fit, 0..1, combines the similarity of vectors and the share of common terms,
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.rows import SCALE, Rows
 from memory_mcp.tree.summarize.vocabulary import shared_term_weight

@@ -11,7 +11,6 @@ Invariants
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib.resources import files
@@ -20,6 +19,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
 from memory_mcp.tree.summarize.vocabulary import TOKEN, has_cjk, lookup_word
 

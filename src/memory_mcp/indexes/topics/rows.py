@@ -4,10 +4,11 @@ Change here: what is kept of a segment for topics.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import node_of
 from memory_mcp.model.ids import NodeId
@@ -104,8 +105,9 @@ class QueryTerms:
 
         Of words in no row only those in `spaced` count, as missing.
         """
-        row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-        weighted_rows = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in query_weights.items()]
+        positions = (np.flatnonzero(rows.terms == np.uint32(hashed)) for hashed in query_weights)
+        rows_of_terms = (np.searchsorted(rows.ptr, at, side="right") - 1 for at in positions)
+        weighted_rows = list(zip(rows_of_terms, query_weights.values(), strict=True))
         matches = (
             (rows_of_term, weight * float(np.log1p(len(rows) / len(rows_of_term))))
             for rows_of_term, weight in weighted_rows

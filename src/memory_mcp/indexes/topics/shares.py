@@ -1,10 +1,10 @@
 """The segments in a view, summed up by topic. Pure."""
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.profiles import common_vector_of, mean_vectors
 from memory_mcp.indexes.topics.rows import SCALE, Rows

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import FileChecksum, FolderContents, seal_folder, write_arrays
 from memory_mcp.indexes.topics.base import TopicName, TopicNames

@@ -8,13 +8,13 @@ Invariants
 
 import logging
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from usearch.index import Index
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.columns import expand_ranges
 from memory_mcp.indexes.files import Array
 

@@ -12,6 +12,7 @@ from memory_mcp.embed.base import Embedder
 from memory_mcp.indexes.base import IndexQuery, Matches, PendingMatch
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrate_scores
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates
+from memory_mcp.indexes.columns import is_among
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.shard import TABLES
@@ -35,8 +36,8 @@ class VectorIndex:
         self.keeper = keeper
         #: Rows of events, and the embedder that made them.
         self._pending_rows: tuple[Embedder | None, dict[EventId, VectorRows]] = None, {}
-        #: The vector of the last query: one search needs it several times.
-        self._last_query: tuple[Embedder, str, Array] | None = None
+        #: The vector of the last query, and the same coded: one search needs it several times.
+        self._last_query: tuple[Embedder, str, Array, CodedQuery] | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -89,20 +90,21 @@ class VectorIndex:
         if embedder is None:
             return NO_CANDIDATES
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
-            vector = self._embed_query(embedder, query.text)
-            nearest = find_candidates(snapshot, vector, query.filters, query.limit) if query.limit else NO_CANDIDATES
-            missing = also[~np.isin(also, nearest.message)]
-            return Candidates.concatenate([nearest, rate_messages(snapshot, vector, missing)]) if len(missing) else nearest
+            _, coded = self._embed_query(embedder, query.text)
+            nearest = find_candidates(snapshot, coded, query.filters, query.limit) if query.limit else NO_CANDIDATES
+            missing = also[~is_among(also, nearest.message)]
+            return Candidates.concatenate([nearest, rate_messages(snapshot, coded, missing)]) if len(missing) else nearest
 
-    def _embed_query(self, embedder: Embedder, text: str) -> Array:
+    def _embed_query(self, embedder: Embedder, text: str) -> tuple[Array, CodedQuery]:
         last_query = self._last_query
         if last_query is None or last_query[0] is not embedder or last_query[1] != text:
-            last_query = self._last_query = embedder, text, embedder.embed([text])[0]
-        return last_query[2]
+            vector: Array = embedder.embed([text])[0]
+            last_query = self._last_query = embedder, text, vector, CodedQuery.from_vector(vector)
+        return last_query[2:]
 
     def _widened_vector(self, embedder: Embedder, text: str, keywords: Sequence[str]) -> Array:
         """Move the vector of a text towards that of its keywords."""
-        vector = self._embed_query(embedder, text)
+        vector, _ = self._embed_query(embedder, text)
         if not keywords:
             return vector
         mixed: Array = (1 - _KEYWORDS) * vector + _KEYWORDS * embedder.embed(["\n".join(keywords)])[0]

@@ -7,12 +7,13 @@ of the model overlap.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
@@ -22,7 +23,7 @@ from memory_mcp.indexes.files import Array, FolderContents
 from memory_mcp.indexes.shard import TABLES
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.graph import GRAPH_FROM
-from memory_mcp.indexes.vector.reuse import VectorReuse, embedder_identity
+from memory_mcp.indexes.vector.reuse import LatestRows, VectorReuse, embedder_identity
 from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, VectorRows
 
 #: Version of the layout of its files, of the coding of rows, and of a graph's parameters.
@@ -68,6 +69,7 @@ class VectorKind:
         self._graph_from = graph_from or GRAPH_FROM
         self._open_embedder = opened
         self._reuse = VectorReuse(reuse, self.fingerprint()) if reuse else None
+        self._latest = LatestRows()
 
     def fingerprint(self) -> dict[str, Any]:
         """Return format, documents and the model's fingerprint.
@@ -108,15 +110,16 @@ class VectorKind:
         gists = [d.gist for d in (*unit.nodes, *unit.grips)]
         raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
         digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)
-        if self._reuse is None:
-            rows = VectorRows.from_vectors(self.embedder.embed(gists), digests)
-        else:
-            is_known, known_rows = self._reuse.find_rows(digests)
+        is_known, known_rows = (self._reuse or self._latest).find_rows(digests)
+        if is_known.any():
             fresh = np.flatnonzero(~is_known)
             new_rows = VectorRows.from_vectors(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
             rows = VectorRows.concatenate([known_rows, new_rows])
             order = np.argsort(np.concatenate([np.flatnonzero(is_known), fresh]))
             rows = VectorRows(rows.codes, rows.inverse, rows.row_of[order], digests)
+        else:
+            rows = new_rows = VectorRows.from_vectors(self.embedder.embed(gists), digests)
+        self._latest.add_rows(new_rows)
         first = len(unit.nodes)
         return VectorBody(rows.select_rows(np.arange(first)), rows.select_rows(np.arange(first, len(rows))), self.embedder)
 

@@ -1,6 +1,7 @@
 """Find vectors by digest of their text, so that a rebuild need not embed again."""
 
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,34 @@ from memory_mcp.indexes.vector.rows import VectorRows
 from memory_mcp.indexes.vector.stored import files_of, read_rows
 
 log = logging.getLogger(__name__)
+
+#: Rows of texts that are kept in memory, some 500 bytes each.
+_LATEST = 1000
+
+
+class LatestRows:
+    """The rows of the texts embedded last: a segment that grows keeps most of them, as do the periods above it."""
+
+    def __init__(self) -> None:
+        #: Code and 1 / length by digest, oldest first.
+        self._rows: dict[int, tuple[Array, np.float32]] = {}
+        self._lock = threading.Lock()
+
+    def find_rows(self, digests: Array) -> tuple[Array, VectorRows]:
+        """Return which of some texts are here, and the rows of those."""
+        cached = [self._rows.get(digest) for digest in digests.tolist()]
+        is_known = np.array([row is not None for row in cached], dtype=bool)
+        rows = [row for row in cached if row is not None]
+        codes, inverse = np.array([row[0] for row in rows], dtype=np.int8), np.array([row[1] for row in rows], dtype=np.float32)
+        return is_known, VectorRows(codes, inverse, np.arange(len(rows)), digests[is_known])
+
+    def add_rows(self, rows: VectorRows) -> None:
+        """Add the rows of texts; the oldest go."""
+        with self._lock:
+            for digest, row in zip(rows.digests.tolist(), rows.row_of.tolist(), strict=True):
+                self._rows[digest] = rows.codes[row].copy(), rows.inverse[row]
+            while len(self._rows) > _LATEST:
+                del self._rows[next(iter(self._rows))]
 
 
 class VectorReuse:

@@ -11,12 +11,12 @@ Invariants
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numkong as nk
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.vector.graph import Graph
 

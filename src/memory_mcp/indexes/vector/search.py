@@ -5,15 +5,16 @@ Raw scores are cosine similarities. The best of each table over all shards are c
 Change here: how similarity is scored.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.calibrate import COMPARED, VECTOR, normalize_similarity
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates
-from memory_mcp.indexes.columns import expand_ranges
+from memory_mcp.indexes.columns import expand_ranges, is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import best_by_message
 from memory_mcp.indexes.ranking import RankedDocument, TableBest, merge_tables, rank_table
@@ -28,8 +29,8 @@ from memory_mcp.model.ids import GripId
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 #: Share of passing rows below which only those are scored (measured: both cost the same near it).
 _GATHER = 0.2
-#: Rows per block when selecting the best by block maxima.
-_BLOCK = 256
+#: Rows per block when selecting the best by block maxima: the first of which there are several times as many as are wanted.
+_BLOCKS, _SEVERAL = (256, 32), 2
 #: Grips per message wanted: a long message has several.
 _PIECES = 3
 #: Results whose best grip is looked up; longer lists are for fusion, which shows few.
@@ -81,12 +82,11 @@ def search_documents(
     return Matches(tuple(_as_match(r, request, rank < _QUOTED) for rank, r in enumerate(unique[:limit])), total)
 
 
-def find_candidates(snapshot: Snapshot[VectorBody], query_vector: Array, filters: Filters, limit: int) -> Candidates:
-    """Return the `limit` messages nearest to a vector.
+def find_candidates(snapshot: Snapshot[VectorBody], query: CodedQuery, filters: Filters, limit: int) -> Candidates:
+    """Return the `limit` messages nearest to a query.
 
     Only similarities above 0; fewer if long messages have more than three of the nearest grips on average.
     """
-    query = CodedQuery.from_vector(query_vector)
     request = _SearchRequest(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
         return NO_CANDIDATES
@@ -98,9 +98,8 @@ def find_candidates(snapshot: Snapshot[VectorBody], query_vector: Array, filters
     return Candidates.concatenate(shard_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
-def rate_messages(snapshot: Snapshot[VectorBody], query_vector: Array, names: Array) -> Candidates:
+def rate_messages(snapshot: Snapshot[VectorBody], query: CodedQuery, names: Array) -> Candidates:
     """Return named messages with their similarities; no filter applies."""
-    query = CodedQuery.from_vector(query_vector)
     shard_candidates = []
     for live in snapshot:
         messages = live.messages
@@ -177,18 +176,20 @@ def _drop_unproven(live: LiveShard[VectorBody], visible: Array, request: _Search
 
 
 def _top_indices(raw: Array, floor: np.float32, limit: int) -> Array:
-    block_count = len(raw) // _BLOCK
-    if block_count <= limit:
+    size = next((size for size in _BLOCKS if len(raw) // size > _SEVERAL * limit), 0)
+    if not size:
         near = np.flatnonzero(raw >= floor)
     else:
-        blocks = raw[: block_count * _BLOCK].reshape(block_count, _BLOCK)
-        highest = blocks.max(axis=1)
+        count = len(raw) // size
+        # A block has every `count`-th row: so their maxima are those of whole stretches.
+        blocks = raw[: count * size].reshape(size, count)
+        highest = blocks.max(axis=0)
         # `limit` blocks have a row of at least this, so nothing below it is among the best.
-        floor = max(floor, np.partition(highest, block_count - limit)[block_count - limit])
+        floor = max(floor, np.partition(highest, count - limit)[count - limit])
         chosen = np.flatnonzero(highest >= floor)
-        block, column = np.nonzero(blocks[chosen] >= floor)
-        remainder = np.flatnonzero(raw[block_count * _BLOCK :] >= floor) + block_count * _BLOCK
-        near = np.concatenate([chosen[block] * _BLOCK + column, remainder])
+        position, block = np.nonzero(blocks[:, chosen] >= floor)
+        remainder = np.flatnonzero(raw[count * size :] >= floor) + count * size
+        near = np.concatenate([position * count + chosen[block], remainder])
     if len(near) > limit:
         values = raw[near]
         near = near[values >= np.partition(values, len(values) - limit)[len(values) - limit]]
@@ -215,6 +216,6 @@ def _best_grip(live: LiveShard[VectorBody], unit: int, request: _SearchRequest) 
     if not len(rows):
         return None
     raw = live.shard.body.grips.compute_similarities(request.query, rows)
-    asks = (grips.turn[rows] & LISTED_LAST) != 0
+    asks = is_turn(grips.turn[rows], LISTED_LAST)
     row = int(rows[np.argmax(np.where(asks, 0.01 * raw, raw))])
     return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

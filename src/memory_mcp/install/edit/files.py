@@ -8,13 +8,15 @@ Invariants
 import os
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InstallRefused
 
 _MARK = "\ufeff"
+#: Permissions that a file of a project may have of its folder's.
+_SHARED = 0o664
 #: More than any client's configuration; Claude Code's grows by some MB with its projects.
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -105,13 +107,20 @@ def make_folder(folder: Path) -> list[Path]:
     return new_folders
 
 
-def replace(path: Path, was: bytes | None, data: bytes) -> None:
+def replace(path: Path, was: bytes | None, data: bytes, *, is_shared: bool = False) -> None:
     """Replace the file by `data` in one step; links, mode and owner stay.
 
-    Raises Changed, with nothing written, if the file does not hold `was` (None: it should not exist).
+    A new file, and its new folders, are this user's alone; where it `is_shared`, of whom the folder around them is. Our umask
+    says nothing of that, since it keeps the memory's own files private. Raises Changed, with nothing written, if the file does
+    not hold `was` (None: it should not exist).
     """
     real = Path(os.path.realpath(path))
+    new_folders = missing_folders(path)
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if is_shared:
+        shared_mode = stat.S_IMODE(real.parents[len(new_folders)].stat().st_mode) & (_SHARED | 0o111)
+        for folder in new_folders:
+            folder.chmod(shared_mode)
     old_state = real.stat() if real.exists() else None
     aside = real.with_name(f".{real.name}.{secrets.token_hex(4)}")
     with machine.Aside(real, aside) as file:
@@ -123,6 +132,8 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
                 # A file written by root keeps its owner.
                 os.chown(aside, old_state.st_uid, old_state.st_gid)
             aside.chmod(stat.S_IMODE(old_state.st_mode))
+        elif is_shared:
+            aside.chmod(shared_mode & _SHARED)
         if read_content(path).data != was:
             raise Changed
 

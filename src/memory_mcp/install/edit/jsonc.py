@@ -7,9 +7,10 @@ needed here are positions, so that a text is changed at one of them and kept to 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in no stub, in every version
 from typing import Any
+
+from memory_mcp.base.dataclass import dataclass
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")

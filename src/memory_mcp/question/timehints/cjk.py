@@ -4,8 +4,8 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.question.timehints.windows import DAY, SECONDS, Windows

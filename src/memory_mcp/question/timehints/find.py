@@ -5,8 +5,8 @@ Change here: which words mean a time.
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.question.timehints import cjk

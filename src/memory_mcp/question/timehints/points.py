@@ -4,8 +4,9 @@ import datetime as dt
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.question.timehints.language import Language
 from memory_mcp.question.timehints.windows import DAY, SECONDS, Windows

@@ -4,9 +4,9 @@ An impossible date, and a window before time began or on a day that a zone left 
 """
 
 import datetime as dt
-from dataclasses import dataclass
 from itertools import pairwise
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
 DAY, WEEK = dt.timedelta(days=1), dt.timedelta(days=7)

@@ -1,11 +1,11 @@
 """The contract of a retrieval layer: status, query, hits, and an answer within a budget."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event, ExcludedSession, Role, note_kind
 from memory_mcp.model.exchange import QUESTION_MARKS
@@ -145,6 +145,8 @@ class Hit:
     superseded_by: str = ""
     #: The reason it was superseded, if given.
     why_superseded: str = ""
+    #: What the repository says since of the code that it is about.
+    since: str = ""
     #: How well it answers: "exact", "close" or "loose"; "" if that was not judged.
     fit: str = ""
     #: How many hits say the same, this one included, and the time of the last of them, UTC milliseconds; 0 for none.
@@ -288,7 +290,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Hits of one stretch of time, and the number of events compared."""
+    """Hits of some stretches of events, and the number of events compared."""
 
     hits: tuple[Hit, ...]
     events: int
@@ -305,15 +307,16 @@ class Scanner(Protocol):
         """
         ...
 
-    def list_slices(self, query: Query) -> list[TimeWindow]:
-        """Return the query's time, cut at weeks, newest first."""
+    def read_at_once(self, query: Query, words: Sequence[str]) -> Slice | None:
+        """Return what all slices come to; None if that may take reading every text."""
         ...
 
-    def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return the newest events that hold all of `words`.
+    def list_slices(self, query: Query) -> list[tuple[TimeWindow, int]]:
+        """Return the query's time, cut at weeks, newest first, and how many events each has."""
+        ...
 
-        Case and white space do not matter. The number of compared events comes with them.
-        """
+    def read_slice(self, query: Query, words: Sequence[str]) -> tuple[Hit, ...]:
+        """Return the newest events that hold all of `words`; case and white space do not matter."""
         ...
 
 

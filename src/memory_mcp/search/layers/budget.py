@@ -15,10 +15,11 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.tokens import estimate_tokens
 
@@ -62,11 +63,12 @@ class StopConditions:
             raise ConfigError("beam_width must be at most 5")
 
     def with_changes(self, **changes: int | None) -> "StopConditions":
-        """Return a copy with the bounds that are not None.
+        """Return these bounds with those that are not None.
 
         Raises ConfigError for one out of range.
         """
-        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+        named = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **named) if named else self
 
 
 @dataclass(slots=True)

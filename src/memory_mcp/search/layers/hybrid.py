@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import IndexQuery
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.search.layers.base import LayerName, LayerStatus
 from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING, fuse_matches, fuse_pending
 from memory_mcp.search.layers.teleport import DEPTH, FoundDocuments, FoundHits, MessageLayer, TeleportLayer, search_sides
@@ -51,14 +51,14 @@ class HybridLayer(MessageLayer):
             missing: dict[LayerName, LayerUnavailable] = {}
             for layer in (self._bm25, self._vector):
                 try:
-                    sides[layer.name] = layer.find_documents(replace(query, limit=max(query.limit, _DEPTH)))
+                    sides[layer.name] = layer.find_documents(copy_with(query, limit=max(query.limit, _DEPTH)))
                 except LayerUnavailable as error:
                     missing[layer.name] = error
             if not sides:
                 raise missing[LayerName.BM25]
             if missing:
                 (only,) = sides.values()
-                found_documents = replace(only, matches=only.matches[: query.limit])
+                found_documents = copy_with(only, matches=only.matches[: query.limit])
             else:
                 bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
                 matches = fuse_matches(bm25.matches, vector.matches, query.limit)
@@ -69,7 +69,7 @@ class HybridLayer(MessageLayer):
             took_ms, notices = (time.perf_counter() - began) * 1000, (*found_documents.notices, *_partial_notices(missing))
             is_partial = found_documents.is_partial or bool(missing)
             return self._bm25.show_documents(
-                query, replace(found_documents, took_ms=took_ms, notices=notices, is_partial=is_partial)
+                query, copy_with(found_documents, took_ms=took_ms, notices=notices, is_partial=is_partial)
             )
 
     def search_messages(self, query: IndexQuery) -> FoundHits:
@@ -80,7 +80,7 @@ class HybridLayer(MessageLayer):
         """
         with span("hybrid_search"):
             began = time.perf_counter()
-            searched = search_sides((self._vector, self._bm25), replace(query, limit=max(DEPTH, query.limit)))
+            searched = search_sides((self._vector, self._bm25), copy_with(query, limit=max(DEPTH, query.limit)))
             sides, missing = searched.sides, searched.missing
             if not sides:
                 raise missing[LayerName.BM25]
@@ -88,7 +88,7 @@ class HybridLayer(MessageLayer):
             teleported = self._bm25.list_messages(sides, weights, query, searched.keyword_sides)
             took = (time.perf_counter() - began) * 1000
         notices = (*teleported.notices, *_partial_notices(missing))
-        return replace(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
+        return copy_with(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
 
 
 def _partial_notices(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:

@@ -10,14 +10,15 @@ Change here: how words and meaning become one list.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes.base import DocType, Match, PendingMatch
 from memory_mcp.indexes.calibrate import BM25, HYBRID, REQUEST_FACTOR, VECTOR, Table, calibrate_scores
 from memory_mcp.indexes.candidates import OWN_SCORE, SIMILARITY, Candidates
-from memory_mcp.indexes.columns import ROLES
+from memory_mcp.indexes.columns import ROLES, is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keywords import keyword_need
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
@@ -93,8 +94,8 @@ def ground_replies(candidates: Candidates) -> Candidates:
     Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
     no term of the query, or came to nothing.
     """
-    doubted = ((candidates.turn & TurnKind.REPLY) != 0) & ((candidates.turn & TurnKind.DOUBTFUL) != 0)
-    empty = (((candidates.turn & TurnKind.TO_QUESTION) != 0) & (candidates.words[:, OWN_SCORE] <= 0)) | doubted
+    doubted = is_turn(candidates.turn, TurnKind.REPLY) & is_turn(candidates.turn, TurnKind.DOUBTFUL)
+    empty = (is_turn(candidates.turn, TurnKind.TO_QUESTION) & (candidates.words[:, OWN_SCORE] <= 0)) | doubted
     if not empty.any():
         return candidates
     words, meaning = candidates.words.copy(), candidates.meaning.copy()
@@ -115,12 +116,13 @@ def rank_candidates(candidates: Candidates, weights: Weights, literal: bool, lim
     places = np.flatnonzero(counts)
     if not len(places):
         return Ranking(places, np.zeros(0))
-    odds = log_odds(candidates.words[places], candidates.meaning[places], weights) + boost[places]
+    counting = candidates if len(places) == len(candidates) else candidates.select_rows(places)
+    odds = log_odds(counting.words, counting.meaning, weights) + boost[places]
     if not literal:
-        odds = odds - _TOOL * (candidates.role[places] == _TOOL_ROLE)
-        odds = odds - _ANNOUNCED * ((candidates.turn[places] & TurnKind.ANNOUNCES) != 0)
-    odds = _lower_doubted(_share_with_replies(odds, candidates.select_rows(places)), candidates.select_rows(places))
-    requests = (candidates.turn[places] & LISTED_LAST) != 0
+        odds = odds - _TOOL * (counting.role == _TOOL_ROLE)
+        odds = odds - _ANNOUNCED * is_turn(counting.turn, TurnKind.ANNOUNCES)
+    odds = _lower_doubted(_share_with_replies(odds, counting), counting)
+    requests = is_turn(counting.turn, LISTED_LAST)
     evidence = _order_candidates(candidates, places[~requests], odds[~requests])
     asking = _order_candidates(candidates, places[requests], odds[requests])
     least = float(evidence.score[-1]) if len(evidence.score) else 1.0
@@ -134,9 +136,9 @@ def _share_with_replies(odds: Array, candidates: Candidates) -> Array:
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
     """
     joined_odds, turn, similarity = odds.copy(), candidates.turn, candidates.meaning[:, SIMILARITY]
-    holds = ((turn & TurnKind.REPLY) != 0) & (candidates.words[:, OWN_SCORE] > 0)
-    near = ((turn & TurnKind.REPLY) != 0) & (similarity > 0)
-    for request in np.flatnonzero(turn & TurnKind.ASKS).tolist():
+    holds = is_turn(turn, TurnKind.REPLY) & (candidates.words[:, OWN_SCORE] > 0)
+    near = is_turn(turn, TurnKind.REPLY) & (similarity > 0)
+    for request in np.flatnonzero(is_turn(turn, TurnKind.ASKS)).tolist():
         tells = holds | (near & (similarity >= _NEAR * similarity[request]))
         replies = np.flatnonzero((candidates.exchange == candidates.exchange[request]) & tells)
         if len(replies):
@@ -150,11 +152,11 @@ def _lower_doubted(odds: Array, candidates: Candidates) -> Array:
 
     A reply does with any term of the query.
     """
-    doubted = ((candidates.turn & TurnKind.DOUBTFUL) != 0) & ((candidates.turn & TurnKind.REPLY) == 0)
+    doubted = is_turn(candidates.turn, TurnKind.DOUBTFUL) & ~is_turn(candidates.turn, TurnKind.REPLY)
     if not doubted.any():
         return odds
-    lowered, is_known = odds.copy(), (candidates.turn & (TurnKind.DOUBTFUL | LISTED_LAST)) == 0
-    is_reply = (candidates.turn & TurnKind.REPLY) != 0
+    lowered, is_known = odds.copy(), ~is_turn(candidates.turn, TurnKind.DOUBTFUL | LISTED_LAST)
+    is_reply = is_turn(candidates.turn, TurnKind.REPLY)
     own_words, similarity = candidates.words[:, OWN_SCORE], candidates.meaning[:, SIMILARITY]
     for position in np.flatnonzero(doubted).tolist():
         by_words = (own_words > 0) & ((own_words >= _ALIKE * own_words[position]) | is_reply)
@@ -246,7 +248,7 @@ def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) 
     from_words = log_odds(words, np.zeros_like(meaning), weights)
     from_meaning = log_odds(np.zeros_like(words), meaning, weights)
     # What only asks repeats the question's words: that they are found there says nothing of the answer.
-    is_evidence = ((question.turn & LISTED_LAST) == 0)[:, np.newaxis]
+    is_evidence = ~is_turn(question.turn, LISTED_LAST)[:, np.newaxis]
     evidence_words = question.words * is_evidence
     question_odds = log_odds(evidence_words, question.meaning * is_evidence, weights)
     reach = float(evidence_words[:, OWN_SCORE].max())

@@ -1,8 +1,8 @@
 """Turn matches of an index into hits: the words they stand for, and what ranking needs.
 
-The words are read from the copies next to the index where those are current, otherwise from the store. Matches that neither
-holds, or that the caller may not see, are left out. Kind, salience, pins and successors cost no query of their own: the store
-keeps pins and successors in memory, nodes are given, and a kind is read from the words unless the author gave it.
+Matches that the store does not hold, or that the caller may not see, are left out. Kind, salience, pins and successors cost no
+query of their own: the store keeps pins and successors in memory, nodes are given, and a kind is read from the words unless the
+author gave it.
 
 Change here: what a hit tells the ranking.
 """
@@ -14,7 +14,7 @@ from functools import lru_cache
 from memory_mcp.base.text import densest, probe, term_set
 from memory_mcp.capture.evidence import make_quotation, quote_grips
 from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
-from memory_mcp.indexes.copy_reader import CopyReader
+from memory_mcp.indexes.index_reader import IndexReader
 from memory_mcp.indexes.keys import session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
@@ -22,18 +22,12 @@ from memory_mcp.model.exchange import QUESTION_MARKS, TurnKind, asks_memory, cla
 from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import RETRACTED, Quotation, Supersession
 from memory_mcp.model.ids import EventId, GripId, NodeId, parse_span_grip, span_grip_id
-from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 from memory_mcp.search.layers.base import Aside, Hit, pending_hit
 from memory_mcp.storage.base import Storage
-from memory_mcp.tree.summarize.kinds import cues_of, kind_of
-from memory_mcp.tree.summarize.sentences import clean_text, find_spans
+from memory_mcp.tree.summarize.sentences import clean_text
+from memory_mcp.tree.summarize.text_kind import read_kind
 from memory_mcp.tree.toc.tree import Tree, share_of
-
-#: Characters of a quotation read for its kind: somewhat more than the longest stored grip.
-_READ = 1200
-#: Quotations whose kinds are cached, about 400 bytes each: successive questions find the same memories.
-_REMEMBERED = 2000
-_KINDS = frozenset(k.value for k in MemoryKind)
 
 
 def add_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
@@ -96,21 +90,6 @@ def _grips_of(hit: Hit) -> tuple[GripId, ...]:
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def read_kind(words: str, author_kind: str = "") -> str:
-    """Return the most durable kind of `words`, or the author's.
-
-    "" for an observation. The first 1200 characters are read.
-    """
-    if author_kind in _KINDS:
-        return author_kind if author_kind != MemoryKind.OBSERVATION else ""
-    text = words[:_READ]
-    sentences = (text[s.start : s.end] for s in find_spans(text))
-    # No cues are sought: but for a question mark a kind depends on none of them.
-    kind = max((kind_of(s, cues_of(s, 0)) for s in sentences), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
-    return "" if kind is MemoryKind.OBSERVATION else kind.value
-
-
 #: Length in characters of a quotation from an event that no grip covers yet.
 _SPAN = 400
 #: Hits, best first, that get asides.
@@ -125,10 +104,10 @@ def _count_probes(probes: Sequence[str], text: str) -> int:
 class HitReader:
     """Reads the nodes and quotations of matches."""
 
-    def __init__(self, storage: Storage, tree: Tree, copies: CopyReader) -> None:
+    def __init__(self, storage: Storage, tree: Tree, reader: IndexReader) -> None:
         self._storage = storage
         self._tree = tree
-        self._shown = copies
+        self._reader = reader
 
     def read_hits(self, matches: Sequence[Match], filters: Filters, query_terms: frozenset[str]) -> list[Hit]:
         """Return a hit for each match that the caller may see.
@@ -144,7 +123,7 @@ class HitReader:
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
             grips.append(match.grip_id or match.best_grip or first)
         quotations = self.read_quotations([g for g in grips if g])
-        requests = self._shown.find_requests(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
+        requests = self._reader.find_requests(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
         hits: list[Hit] = []
         for match, grip in zip(matches, grips, strict=True):
             quotation = quotations.get(grip) if grip else None
@@ -158,12 +137,13 @@ class HitReader:
     def _with_asides(self, hits: Sequence[Hit], query_terms: frozenset[str]) -> list[Hit]:
         first = hits[:_WITH_ASIDES]
         quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
-        asides = self._shown.read_companions(quoted)
+        companions = self._reader.find_companions(quoted)
+        quotations = self.read_quotations({grip for grips in companions.values() for grip in grips})
         # Splitting texts into terms would cost a third of a question's time.
         probes = [probe(term) for term in query_terms]
         hits_with_asides = []
         for hit in hits:
-            pieces = asides.get(GripId(hit.grip_id), [])
+            pieces = [(i, quotations[i]) for i in companions.get(GripId(hit.grip_id), ()) if i in quotations]
             if pieces and all(bool(quotation.speaker) == bool(hit.speaker) for _, quotation in pieces):
                 grip, quotation = max(pieces, key=lambda piece: _count_probes(probes, piece[1].quote))
                 aside = Aside(quotation.quote, grip, quotation.role, quotation.speaker, quotation.event_id)
@@ -179,7 +159,7 @@ class HitReader:
         left_out = dict(excluded)
         quotations = self.read_quotations(cited) if left_out else {}
         silent = {g for g, s in quotations.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
-        requests = self._shown.find_requests(cited - silent)
+        requests = self._reader.find_requests(cited - silent)
         bullets: dict[NodeId, TocBullet] = {}
         for node_id, node in nodes.items():
             heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
@@ -191,20 +171,17 @@ class HitReader:
     def _read_nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
-        full_nodes = self._shown.read_nodes(with_bullets)
-        full_nodes |= self._tree.nodes([i for i in with_bullets if i not in full_nodes])
+        full_nodes = self._tree.nodes(list(with_bullets))
         if project is not None:
             full_nodes = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in full_nodes.items()}
-        heads = self._shown.read_nodes(ids - with_bullets, with_bullets=False)
-        return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | full_nodes
+        return self._storage.toc.get_heads(ids - with_bullets) | full_nodes
 
     def read_quotations(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips; unresolved ones are left out."""
-        copied = self._shown.read_quotations(ids)
-        grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
+        grips = self._storage.grips.get_grips(ids)
         events = self._storage.events.get_events({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
         quotes = quote_grips(grips.values(), events)
-        return copied | {i: make_quotation(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
+        return {i: make_quotation(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
     def _make_hit(
         self,
@@ -264,7 +241,7 @@ class HitReader:
 _BEFORE, AFTER = 6, 24
 
 
-def turns_of(storage: Storage, events: Iterable[Event], copies: CopyReader | None = None) -> dict[EventId, TurnKind]:
+def turns_of(storage: Storage, events: Iterable[Event], reader: IndexReader | None = None) -> dict[EventId, TurnKind]:
     """Return the turns of prompts and tool events; plain ones are left out.
 
     The index tells those of prompts that it has; each other prompt, and each that had no reply, costs a read of its neighbours.
@@ -276,7 +253,7 @@ def turns_of(storage: Storage, events: Iterable[Event], copies: CopyReader | Non
             turns[event.event_id] = TurnKind.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
             prompts.append(event)
-    indexed_turns = copies.find_turns(prompt.event_id for prompt in prompts) if copies is not None else {}
+    indexed_turns = reader.find_turns(prompt.event_id for prompt in prompts) if reader is not None else {}
     for prompt in prompts:
         turn = indexed_turns.get(prompt.event_id, TurnKind.UNANSWERED)
         if turn & (TurnKind.UNANSWERED | TurnKind.DOUBTFUL):

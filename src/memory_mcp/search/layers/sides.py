@@ -1,11 +1,12 @@
 """What each index returns for the messages of a query, what it lacks, the candidates of all, and these as matches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
+from memory_mcp.indexes.columns import is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
@@ -64,7 +65,7 @@ def matches_of(candidates: Candidates, score: Array) -> list[Match]:
     have six decimals.
     """
     identifiers = (candidates.hi, candidates.lo, candidates.node_hi, candidates.node_lo, candidates.unit, candidates.start)
-    values = (candidates.turn & LISTED_LAST != 0, candidates.raw, candidates.words, candidates.meaning, score)
+    values = (is_turn(candidates.turn, LISTED_LAST), candidates.raw, candidates.words, candidates.meaning, score)
     rows = zip(*(column.tolist() for column in (*identifiers, *values)), strict=True)
     return [
         Match(
@@ -76,7 +77,7 @@ def matches_of(candidates: Candidates, score: Array) -> list[Match]:
             score=round(value, 6),
             raw=raw,
             similarity=meaning[0],
-            parts=tuple((name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x),
+            parts=tuple([(name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x]),
             asks=asks,
         )
         for hi, lo, node_hi, node_lo, unit, start, asks, raw, words, meaning, value in rows

@@ -7,31 +7,30 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.base.metrics import span
-from memory_mcp.base.text import probe, query_terms, terms
-from memory_mcp.indexes import keys
+from memory_mcp.base.text import terms
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, PendingMatch, Searcher
 from memory_mcp.indexes.candidates import Candidates
-from memory_mcp.indexes.copy_reader import MOST_WAITING, CopyReader
+from memory_mcp.indexes.columns import is_among, sort_distinct
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.index_reader import IndexReader
 from memory_mcp.indexes.keys import name_excluded
-from memory_mcp.indexes.keywords import keyword_terms
-from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import EventId
 from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.pending import PendingSearch, list_query_terms
 from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, ground_replies, keyword_boost, rank_candidates
 from memory_mcp.search.layers.showing import HitReader, turns_of
-from memory_mcp.search.layers.sides import Side, Sides, candidates_of, describe_gap, find_cut, matches_of, pending_events
+from memory_mcp.search.layers.sides import Side, Sides, candidates_of, find_cut, matches_of, pending_events
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
 
 if TYPE_CHECKING:  # it opens engines
@@ -39,16 +38,6 @@ if TYPE_CHECKING:  # it opens engines
 
 #: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
-#: Types of events without words of their own.
-_MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
-
-#: A time after every event, UTC milliseconds.
-_NEVER = 1 << 62
-#: Newest events not indexed yet that are compared by meaning: each has to be embedded. Words are compared in all of them.
-EMBEDDED = 64
-#: When more than `MOST_WAITING` events wait, an import is running: so many of its newest events are searched. A question
-#: during an import takes 45 ms of CPU with 500 and 165 with 2,000 (measured on real histories).
-BROUGHT = 500
 #: Longest wait in seconds for an index that is still being loaded.
 _LOADING = 2.0
 #: Literal beginnings of the error messages of layers that are off.
@@ -105,7 +94,9 @@ class MessageLayer:
         messages = self.search_messages(
             IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords)
         )
-        hits = tuple(hit for hit in messages.hits if budget.visit_named([hit.event_id or hit.node_id]))
+        hits = messages.hits
+        if (count := budget.visit_named([hit.event_id or hit.node_id for hit in hits])) < len(hits):
+            hits = (*hits[:count], *(hit for hit in hits[count:] if budget.visit_named([hit.event_id or hit.node_id])))
         return LayerAnswer(hits, window=query.window, notices=messages.notices, is_partial=messages.partial)
 
     def search_messages(self, query: IndexQuery) -> FoundHits:
@@ -119,12 +110,13 @@ class MessageLayer:
 class TeleportLayer(MessageLayer):
     """Searches one index by words or by meaning."""
 
-    def __init__(self, name: LayerName, indexes: "Accelerators", storage: Storage, tree: Tree, copies: CopyReader) -> None:
+    def __init__(self, name: LayerName, indexes: "Accelerators", storage: Storage, tree: Tree, reader: IndexReader) -> None:
         self.name = name
         self._indexes = indexes
         self._storage = storage
         self._tree = tree
-        self._showing = HitReader(storage, tree, copies)
+        self._pending = PendingSearch(name, storage, tree, reader)
+        self._showing = HitReader(storage, tree, reader)
 
     def status(self) -> LayerStatus:
         """Return why there is no index, or its health and size."""
@@ -168,14 +160,17 @@ class TeleportLayer(MessageLayer):
         done = self.searcher.keeper.index.position.events
         with self._explain_unreadable():
             matches = self.searcher.search(query)
-        pending, notices = self._search_pending(query, done)
+        with self._explain_unreadable():
+            pending = self._pending.search(self.searcher, query, done)
         took = (time.perf_counter() - began) * 1000
-        return FoundDocuments(matches.best, tuple(pending), matches.total + len(pending), took, tuple(notices), bool(notices))
+        return FoundDocuments(
+            matches.best, pending.matches, matches.total + len(pending.matches), took, pending.notices, pending.is_partial
+        )
 
     def show_documents(self, query: IndexQuery, matches: FoundDocuments) -> FoundHits:
         """Return at most `query.limit` hits of documents, best first."""
         with span("collect_results"):
-            query_terms = _query_terms(query)
+            query_terms = list_query_terms(query)
             hits = sorted(self._showing.read_hits(matches.matches, query.filters, query_terms), key=lambda h: h.asks)
             shown_events = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
@@ -189,7 +184,7 @@ class TeleportLayer(MessageLayer):
         turns = turns_of(self._storage, (u.event for u in pending_matches))
         evidence = [u for u in pending_matches if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
         hits = self._showing.pending_hits(evidence, query_terms)
-        return [replace(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
+        return [copy_with(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
 
     @contextmanager
     def _explain_unreadable(self) -> Iterator[None]:
@@ -201,35 +196,6 @@ class TeleportLayer(MessageLayer):
             )
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
-    def _search_pending(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
-        """Return matches among events after sequence number `done`, and notices.
-
-        Of more than 2000 events the newest 500 and the live ones are compared, and a notice tells; by meaning only the newest 64.
-        """
-        filters = query.filters
-        lacking = describe_gap(self._tree, filters, self.searcher.keeper.index.cutoffs)
-        last = self._storage.events.last_seq()
-        if last <= done or not filters.wants_grips or filters.kind is not None:
-            return [], lacking
-        first = done if last - done <= MOST_WAITING else last - BROUGHT
-        scope = Scope(filters.project, filters.agent, filters.window)
-        excluded = dict(filters.excluded_sessions)
-        probes = list(map(probe, _query_terms(query))) if self.name is LayerName.BM25 else ()
-        # Live events are not lost among those of a running import.
-        live = self._storage.events.list_arrivals(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
-        spoken = []
-        for event in (*live, *self._storage.events.list_arrivals(first, last, scope, probes)):
-            by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
-            if excluded and event.timestamp >= excluded.get(keys.session_name(event.session_id), _NEVER):
-                continue
-            if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
-                spoken.append(event)
-        with self._explain_unreadable():
-            spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
-            waiting = self.searcher.score_pending(query.text, spoken, query.keywords)
-        matches = [u for u in waiting if u.raw >= query.min_score]
-        return matches, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
-
     def search_side(self, query: IndexQuery, also: Array) -> Side:
         """Return message candidates of the index and events not indexed yet.
 
@@ -239,14 +205,15 @@ class TeleportLayer(MessageLayer):
         self.searcher.keeper.index.wait_loaded(_LOADING)
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
-        query = replace(query, keywords=())  # they are searched as a query of their own
+        query = copy_with(query, keywords=())  # they are searched as a query of their own
         with self._explain_unreadable():
             candidates = self.searcher.find_candidates(query, also)
-        pending, notices = self._search_pending(query, done)
         with self._explain_unreadable():
-            scale = self.searcher.highest_score(query.text) if pending else 1.0
-        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in pending}
-        return Side(candidates, tuple(pending), shares, tuple(notices), bool(notices))
+            pending = self._pending.search(self.searcher, query, done)
+        with self._explain_unreadable():
+            scale = self.searcher.highest_score(query.text) if pending.matches else 1.0
+        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in pending.matches}
+        return Side(candidates, pending.matches, shares, pending.notices, pending.is_partial)
 
     def rate_messages(self, query: IndexQuery, names: Array) -> Candidates:
         """Return candidates for the named messages only, `(n,)` uint64.
@@ -254,7 +221,7 @@ class TeleportLayer(MessageLayer):
         Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
         """
         with self._explain_unreadable():
-            candidates: Candidates = self.searcher.find_candidates(replace(query, limit=0), names)
+            candidates: Candidates = self.searcher.find_candidates(copy_with(query, limit=0), names)
         return candidates
 
     def list_messages(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> FoundHits:
@@ -271,7 +238,7 @@ class TeleportLayer(MessageLayer):
         boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
         ranking = rank_candidates(everything, weights, query.literal, query.limit, boost)
         matches = matches_of(everything.select_rows(ranking.places), ranking.score)
-        query_terms = _query_terms(query)
+        query_terms = list_query_terms(query)
         hits: list[Hit] = []
         filed = self._showing.read_hits([m for m in matches if m.grip_id], query.filters, query_terms)
         by_grip = {h.grip_id: h for h in filed}
@@ -279,15 +246,15 @@ class TeleportLayer(MessageLayer):
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
-                pending_match = replace(pending[int(everything.message[position])], score=match.score)
-                hits += [replace(hit, asks=match.asks) for hit in self._showing.pending_hits([pending_match], query_terms)]
+                pending_match = copy_with(pending[int(everything.message[position])], score=match.score)
+                hits += [copy_with(hit, asks=match.asks) for hit in self._showing.pending_hits([pending_match], query_terms)]
         notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
         return FoundHits(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
     def search_messages(self, query: IndexQuery) -> FoundHits:
         """Return the best messages of this index."""
         with span(_SPANS[self.name]):
-            searched = search_sides([self], replace(query, limit=DEPTH))
+            searched = search_sides([self], copy_with(query, limit=DEPTH))
             if not searched.sides:
                 raise searched.missing[self.name]
             weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
@@ -313,7 +280,7 @@ def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> Searched
     if not terms(text):
         sides, missing, _ = _search_layers(layers, query, names)
         return SearchedSides(sides, {}, missing)
-    keyword_query = replace(query, text=text)
+    keyword_query = copy_with(query, text=text)
     keyword_sides, _, names = _search_layers(layers, keyword_query, names)
     sides, missing, names = _search_layers(layers, query, names)
     rated_by = [layer for layer in layers if layer.name in keyword_sides]
@@ -328,7 +295,7 @@ def _search_layers(
     for layer in layers:
         try:
             sides[layer.name] = layer.search_side(query, names)
-            names = np.union1d(names, sides[layer.name].candidates.message)
+            names = sort_distinct(np.concatenate([names, sides[layer.name].candidates.message]))
         except LayerUnavailable as error:
             missing[layer.name] = error
     return _rate_missing([layer for layer in layers if layer.name in sides], query, sides, names), missing, names
@@ -338,16 +305,11 @@ def _rate_missing(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sid
     rated_sides: dict[LayerName, Side] = {}
     for layer in layers:
         side = rated_sides[layer.name] = sides[layer.name]
-        unrated = names[~np.isin(names, side.candidates.message)]
+        unrated = names[~is_among(names, side.candidates.message)]
         if len(unrated):
             candidates = Candidates.concatenate([side.candidates, layer.rate_messages(query, unrated)])
-            rated_sides[layer.name] = replace(side, candidates=candidates)
+            rated_sides[layer.name] = copy_with(side, candidates=candidates)
     return rated_sides
-
-
-def _query_terms(query: IndexQuery) -> frozenset[str]:
-    question_terms = query_terms(query.text)
-    return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
 
 
 def explain_missing(name: LayerName, indexes: "Accelerators") -> LayerStatus:

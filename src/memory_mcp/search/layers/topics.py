@@ -11,7 +11,6 @@ from memory_mcp.base import metrics
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.errors import IndexNotReady, IndexUnreadable
 from memory_mcp.base.metrics import span
-from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -40,14 +39,11 @@ class TopicsLayer:
 
     name = LayerName.TOPICS
 
-    def __init__(
-        self, indexes: "Accelerators", storage: Storage, tree: Tree, copies: CopyReader, clock: Clock, *, has_hybrid: bool = False
-    ) -> None:
+    def __init__(self, indexes: "Accelerators", storage: Storage, tree: Tree, clock: Clock, *, has_hybrid: bool = False) -> None:
         """Create the layer; `has_hybrid`: there is a tool for both."""
         self._indexes = indexes
         self._storage = storage
         self._tree = tree
-        self._shown = copies
         self._clock = clock
         self._has_hybrid = has_hybrid
 
@@ -137,15 +133,10 @@ class TopicsLayer:
             topics = graph.best_topics(view, query.text, _THEMES, topic_subject(query.text))
             links = [graph.list_links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
             node_ids = sorted({link.node_id for topic_links in links for link in topic_links})
-            nodes = self.read_nodes(node_ids[: budget.visit_named(node_ids)])
+            nodes = self._tree.nodes(node_ids[: budget.visit_named(node_ids)])
             themes = [_make_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
         notices = (NO_TOPIC,) if query.text and not topics and graph.list_topics(view, 1)[1] else ()
         return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
-
-    def read_nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
-        """Return segments by id, from the index's copies or the store."""
-        copies = self._shown.read_nodes(ids)
-        return copies | self._tree.nodes([i for i in ids if i not in copies])
 
 
 def _make_theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:

@@ -3,9 +3,10 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.metrics import span
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.question.phrases import asks_themes
 from memory_mcp.search.layers.base import Hit, LayerName, LayerStatus, Query, Theme
 from memory_mcp.search.layers.budget import Budget, StopConditions, leave_out
@@ -105,7 +106,7 @@ class Engine:
         start. Raises InvalidQuery, and StorageError when the store cannot be read; layers that fail are only explained.
         """
         with span("intelligent_search"):
-            plan = replace(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
+            plan = copy_with(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
             named_bounds = frozenset(name for name, value in how.bounds.items() if value is not None)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict, named_bounds)
             earlier_list = self._pages.find_list(query, how)
@@ -116,7 +117,7 @@ class Engine:
             spare = 0 if how.offset or plan.asks_parts_first else _SPARE
             pool = max(least_hits, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
             pool = max(least_hits, min(pool, plan.bounds.max_nodes_visited))
-            query_to_run = replace(
+            query_to_run = copy_with(
                 query, text=plan.text, limit=pool, overview=plan.is_overview, literal=bool(plan.exact), looked_up=plan.looks_up
             )
             listed = Search(self._parts, self._execution, plan, query_to_run, query.text, budget).list_results(
@@ -161,7 +162,7 @@ class Engine:
 
 def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
     by_project = plan.is_overview and not asks_themes(query.text) and not (query.role or query.speaker)
-    return replace(answer, overview=plan.is_overview, by_project=by_project)
+    return copy_with(answer, overview=plan.is_overview, by_project=by_project)
 
 
 def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranking: RankingSettings) -> Answer:
@@ -169,7 +170,7 @@ def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranki
     good = listed.hits[offset:]
     fitting = fit_hits(good[:limit], budget)
     more = len(good) > len(fitting) or (bool(fitting) and listed.goes_on)
-    why = replace(
+    why = copy_with(
         listed.why, tokens=budget.spent.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.spent.hit)))
     )
     further = good[len(fitting) : len(fitting) + _FURTHER]

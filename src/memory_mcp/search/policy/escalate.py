@@ -9,8 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded, StorageError
 from memory_mcp.base.text import STOPWORDS, cjk_runs, term_set, terms
 from memory_mcp.model.calendar import TimeWindow
@@ -20,7 +21,7 @@ from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.policy.explain import Scanned
 from memory_mcp.search.policy.path import SCAN, Interrupt, reserve_ms, stop
 from memory_mcp.search.policy.plan import Plan
-from memory_mcp.search.policy.relevance import COMPARED
+from memory_mcp.search.policy.relevance import COMPARED, NEIGHBOURS
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class _Scan:
         self._query = query
         self._words = words
         self._budget = budget
-        self._left: Iterator[tuple[int, TimeWindow | None]] | None = None
+        self._left: Iterator[tuple[int, tuple[TimeWindow, int]]] | None = None
         self._handing_out = threading.Lock()
         self._working: set[int] = set()
         self.woken = threading.Condition()
@@ -105,10 +106,10 @@ class _Scan:
         error: BaseException | None = None
         try:
             while (got := self._next_slice()) is not None:
-                number, window = got
-                slice_read = self._scanner.read_slice(replace(self._query, window=window), self._words)
+                number, (window, events) = got
+                hits = self._scanner.read_slice(replace(self._query, window=window), self._words)
                 with self.woken:
-                    self.read[number] = slice_read
+                    self.read[number] = Slice(hits, events)
         except BaseException as caught:  # handed to the waiting thread
             error = caught
         with self.woken:
@@ -116,19 +117,23 @@ class _Scan:
             self._working.discard(threading.get_ident())
             self.woken.notify_all()
 
-    def _next_slice(self) -> tuple[int, TimeWindow | None] | None:
-        """Return the next slice, counted as one call; None at the end.
+    def _read_named(self) -> Slice | None:
+        named_slice = self._scanner.read_named(self._query, self._words)
+        return self._scanner.read_at_once(self._query, self._words) if named_slice is None else named_slice
 
-        Where an index names the segments, it reads those, for one call, as slice 0, and no other is left.
+    def _next_slice(self) -> tuple[int, tuple[TimeWindow, int]] | None:
+        """Return the next slice, its time and how many events it has, counted as one call; None at the end.
+
+        Where an index names the segments, or a copy the texts, it reads those, for one call, as slice 0, and no other is left.
         """
         with self._handing_out:
             if self._left is None:
-                named_slice = self._scanner.read_named(self._query, self._words) if self._budget.count_call() else None
-                windows = self._scanner.list_slices(self._query) if named_slice is None else []
-                self.slices = len(windows) if named_slice is None else 1
+                named_slice = self._read_named() if self._budget.count_call() else None
+                slices = self._scanner.list_slices(self._query) if named_slice is None else []
+                self.slices = len(slices) if named_slice is None else 1
                 if named_slice is not None:
                     self.read[0] = named_slice
-                self._left = iter(enumerate(windows))
+                self._left = iter(enumerate(slices))
             hit_count = sum(len(s.hits) for s in list(self.read.values()))
             if self.error is not None or hit_count >= self._query.limit or self._budget.is_cancelled():
                 return None
@@ -204,6 +209,9 @@ class SubjectCheck:
         if not rare_words:
             return ()
         segments = {hit.node_id for hit in hits[:COMPARED]}
+        # The terms of the first are known; most hold these words.
+        if not self.words.absent_from(self.terms_of(hits[:NEIGHBOURS]), rare_words):
+            return ()
         absent_words = self.words.absent_from(self.terms_of(hits), rare_words)
         return tuple(word for word in absent_words if self._is_only_asked(word, segments))
 
@@ -215,12 +223,13 @@ class SubjectCheck:
         if count > _FEW_SEGMENTS:
             return False
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
-        mentions = self.scanner.read_named(query, [word], lambda hit: self._is_told(hit, word))
-        if mentions is None and self.weighed.events <= _FEW_EVENTS:
-            mentions = self.scanner.read_slice(query, [word])
-        if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or count):
+        named_slice = self.scanner.read_named(query, [word], lambda hit: self._is_told(hit, word))
+        if named_slice is None and self.weighed.events > _FEW_EVENTS:
             return False
-        return not any(self._is_told(hit, word) for hit in mentions.hits if not hit.asks or hit.node_id in segments)
+        mentions = self.scanner.read_slice(query, [word]) if named_slice is None else named_slice.hits
+        if len(mentions) == _MOST_MENTIONS or not (mentions or count):
+            return False
+        return not any(self._is_told(hit, word) for hit in mentions if not hit.asks or hit.node_id in segments)
 
     def _is_told(self, hit: Hit, word: str) -> bool:
         return hit.session_id not in self.query.excluded_sessions and not self.words.absent_from(term_set(hit.quote), [word])

@@ -12,9 +12,9 @@ Invariants
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.search.layers.budget import FIRST_FIND_MS, Budget
 from memory_mcp.search.policy.explain import Outcome, Tried
@@ -26,6 +26,8 @@ from memory_mcp.search.policy.plan import BEST, MADE_OF, Mode, Plan, Skipped
 _PASSED_UP = (InvalidQuery, NotFound, StorageError)
 #: How long parallel accelerators wait for each other once one is sure: milliseconds at least, and a multiple of its time.
 _GRACE, _FAR_LONGER = 50.0, 3.0
+#: Share of the time for which a walk next to accelerators waits for one that is sure, which spares all of it.
+_AHEAD = 0.1
 #: Seconds between two checks whether the caller has gone.
 _LOOK = 0.01
 #: Share of the remaining time that one layer may use if others come after it.
@@ -163,12 +165,15 @@ class Execution:
     def _run_paths(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
         """Run paths until all have ended, or `enough` or a bound ends them.
 
-        Those still at work answer with what they have reported; their reads are interrupted in the background.
+        A walk starts once those next to it have ended, or after a tenth of the time. Those still at work answer with what they
+        have reported; their reads are interrupted in the background.
         """
         woken = paths[0].woken
+        walk = next((path for path in paths if path.name is LayerName.AGENTIC and len(paths) > 1), None)
         for path in paths:
             path.woken = woken
-            path.start()
+            if path is not walk:
+                path.start()
         heard: set[LayerName] = set()
         going, late, wait = True, False, Wait.of(paths, budget)
         try:
@@ -182,6 +187,9 @@ class Execution:
                 going = not enough(paths, fresh)
                 late = going and wait.left_ms(paths) <= 0
                 going = going and len(heard) < len(paths) and not late and not budget.is_cancelled()
+                if walk is not None and going and (len(heard) == len(paths) - 1 or wait.has_passed(_AHEAD)):
+                    walk.start()
+                    walk = None
         finally:
             if working := [path for path in paths if path.abandon_search(late)]:
                 stop(lambda: [p.working for p in working if p.working], woken, self._interrupt)
@@ -236,9 +244,9 @@ def _may_stop(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> b
 
 
 def _limit_to_nodes(query: Query, budget: Budget) -> Query:
-    return replace(query, limit=max(1, min(query.limit, budget.nodes_left())))
+    return copy_with(query, limit=max(1, min(query.limit, budget.nodes_left())))
 
 
 def _narrow_to_gap(plan: Plan, query: Query) -> Query:
     gap = plan.find_gap(query.window)
-    return query if gap is None else replace(query, window=gap)
+    return query if gap is None else copy_with(query, window=gap)

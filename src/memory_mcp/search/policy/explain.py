@@ -4,9 +4,10 @@ Change here: what an answer says of itself.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.search.layers.base import Step
 from memory_mcp.search.policy.plan import Mode, Skipped, Tier

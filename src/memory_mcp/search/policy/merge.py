@@ -4,8 +4,9 @@ Change here: how much a named time counts.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import term_set
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role

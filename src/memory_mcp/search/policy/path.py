@@ -8,8 +8,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded, LayerUnavailable
 from memory_mcp.search.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
 from memory_mcp.search.layers.budget import Budget
@@ -238,6 +238,10 @@ class Wait:
         """Return the milliseconds until the paths still at work are abandoned."""
         allowed = self.limit_ms if any(path.hits for path in paths) else max(self.limit_ms, self.first_find_ms)
         return allowed - (time.monotonic() - self.begun) * 1000
+
+    def has_passed(self, share: float) -> bool:
+        """Return whether a share of the time has passed."""
+        return (time.monotonic() - self.begun) * 1000 >= self.limit_ms * share
 
 
 def record_untried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:

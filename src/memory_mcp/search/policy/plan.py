@@ -5,9 +5,10 @@ Change here: which layer answers which intent.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.question.intent import AMBIGUOUS, Intent

@@ -16,8 +16,9 @@ import math
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import RETRACTED, GripUsage
@@ -102,17 +103,17 @@ def rank_hits(
         weights["recency"] = 0.0
     if not (settings.usage and any(i in usage for hit in hits for i in _grips_of(hit))):
         weights["usage"] = 0.0
-    days, valued = settings.half_life_days, []
+    total, days, valued = sum(weights.values()), settings.half_life_days, []
     for hit in hits:
-        signals = {
-            "salience": salience(hit),
-            "recency": recency(hit.timestamp, now_ms, days),
+        signals = (
+            ("salience", salience(hit)),
+            ("recency", recency(hit.timestamp, now_ms, days)),
             # The layer's score on a logarithmic scale.
-            "relevance": min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0),
-            "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
-        }
-        value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
-        shown_signals = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
+            ("relevance", min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0)),
+            ("usage", frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0),
+        )
+        value = sum([weights[name] * signal for name, signal in signals]) / total
+        shown_signals = [(name, round(signal, 4)) for name, signal in signals if weights[name]]
         valued.append((value, copy_with(hit, parts=(*hit.parts, *shown_signals, ("rank", round(value, 4))))))
     ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], shown_id(pair[1])))]
     ordered = _lower_superseded(_order_by_succession(ordered))
@@ -168,6 +169,8 @@ def _grips_of(hit: Hit) -> set[GripId]:
 
 
 def _order_by_succession(ordered: Sequence[Hit]) -> list[Hit]:
+    if not any(hit.superseded_by for hit in ordered):
+        return list(ordered)
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _grips_of(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
@@ -211,13 +214,13 @@ def _fold_repetitions(ordered: Sequence[Hit]) -> list[Hit]:
     That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
     """
     distinct: list[Hit] = []
-    runs: list[frozenset[_Run]] = []
+    statements: list[_Statement] = []
     for hit in ordered:
-        own_runs = _word_runs(hit.quote)
-        at = _position_of_same(distinct, runs, hit, own_runs)
+        statement = _Statement.of(hit)
+        at = _position_of_same(statements, statement)
         if at is None:
             distinct.append(hit)
-            runs.append(own_runs)
+            statements.append(statement)
             continue
         better = distinct[at]
         grips = tuple(dict.fromkeys((*better.grip_ids, *hit.grip_ids)))[:_GRIPS]
@@ -237,41 +240,79 @@ def drop_repetitions(earlier: Sequence[Hit], hits: Sequence[Hit], settings: Rank
     """
     if not (earlier and settings.collapse):
         return list(hits)
-    runs = [_word_runs(hit.quote) for hit in earlier]
-    return [hit for hit in hits if _position_of_same(earlier, runs, hit, _word_runs(hit.quote)) is None]
+    statements = list(map(_Statement.of, earlier))
+    return [hit for hit in hits if _position_of_same(statements, _Statement.of(hit)) is None]
 
 
-def _position_of_same(
-    better_hits: Sequence[Hit], better_runs: Sequence[frozenset[_Run]], hit: Hit, hit_runs: frozenset[_Run]
-) -> int | None:
-    """Return the position of the first better hit that says the same.
+@dataclass(slots=True)
+class _Statement:
+    """What two hits are compared by."""
+
+    first_grip: str
+    event_id: str
+    is_superseded: bool
+    #: Its words, or the characters of a text without spaces; how many make a run, and bounds of the number of distinct runs.
+    pieces: Sequence[str]
+    distinct: frozenset[str]
+    run: int
+    least: int
+    most: int
+    runs: frozenset[_Run] | None = None
+
+    @classmethod
+    def of(cls, hit: Hit) -> "_Statement":
+        pieces, run = _split_quote(hit.quote)
+        distinct = frozenset(pieces)
+        # Each distinct piece begins a run of its own, but those that occur among the last ones alone.
+        most = len(pieces) - run + 1 if len(pieces) >= 2 * run else 0
+        least = max(len(distinct) - run + 1, 0)
+        return cls(
+            hit.grip_ids[0] if hit.grip_ids else "", hit.event_id, bool(hit.superseded_by), pieces, distinct, run, least, most
+        )
+
+    def list_runs(self) -> frozenset[_Run]:
+        """Return the distinct runs; made once."""
+        if self.runs is None:
+            self.runs = frozenset(zip(*[self.pieces[at:] for at in range(self.run)], strict=False))
+        return self.runs
+
+    def repeats(self, better: "_Statement") -> bool:
+        """Return whether both have nearly the same runs; few texts get as far as making them."""
+        if not (self.most and better.most) or self.most < _SAME * better.least or better.most < _SAME * self.least:
+            return False
+        # A run that is not shared has so many pieces that may be missing there.
+        if len(self.distinct - better.distinct) > (1 - _SAME) * self.run * self.most + 1:
+            return False
+        runs, other_runs = self.list_runs(), better.list_runs()
+        shared = len(runs & other_runs)
+        return shared >= _SAME * (len(runs) + len(other_runs) - shared)
+
+
+def _position_of_same(better_statements: Sequence[_Statement], statement: _Statement) -> int | None:
+    """Return the position of the first better statement that says the same.
 
     Both have the same first grip, the same event, or nearly the same runs of words. What holds is not hidden by what does not.
     """
-    grips, event_id, size = hit.grip_ids[:1], hit.event_id, len(hit_runs)
-    for position, (better, runs) in enumerate(zip(better_hits, better_runs, strict=True)):
-        if better.superseded_by and not hit.superseded_by:
+    grip, event_id = statement.first_grip, statement.event_id
+    for position, better in enumerate(better_statements):
+        if better.is_superseded and not statement.is_superseded:
             continue
-        if (grips and better.grip_ids[:1] == grips) or (event_id and better.event_id == event_id):
+        if (grip and better.first_grip == grip) or (event_id and better.event_id == event_id) or statement.repeats(better):
             return position
-        if size and runs and min(size, len(runs)) >= _SAME * max(size, len(runs)):
-            shared = len(hit_runs & runs)
-            if shared >= _SAME * (size + len(runs) - shared):
-                return position
     return None
 
 
-def _word_runs(quote: str) -> frozenset[_Run]:
-    """Return all runs of 3 words, or 8 characters without spaces.
+def _split_quote(quote: str) -> tuple[Sequence[str], int]:
+    """Return the words of a quotation, or its characters without spaces, and how many make a run.
 
-    Empty below 6 words (16 characters). Signs around words do not count: the same sentence ends with a full stop here and with a
-    colon there.
+    Fewer than two runs (6 words, 16 characters) are not compared. Signs around words do not count: the same sentence ends with a
+    full stop here and with a colon there.
     """
     folded = quote.casefold()
     # Of ASCII text the same in half the time: what stands between blanks is one word or none.
-    words = [w for piece in folded.split() if (w := piece.strip(_SIGNS))] if quote.isascii() else _WORD.findall(folded)
+    if quote.isascii():
+        words = [w for piece in folded.split() if (w := piece if piece.isalnum() else piece.strip(_SIGNS))]
+    else:
+        words = _WORD.findall(folded)
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
-    pieces, run = ("".join(words), _RUN_UNPARTED) if unparted else (words, _RUN)
-    if len(pieces) < 2 * run:
-        return frozenset()
-    return frozenset(zip(*(pieces[at:] for at in range(run)), strict=False))
+    return ("".join(words), _RUN_UNPARTED) if unparted else (words, _RUN)

@@ -7,9 +7,11 @@ is searched again then, and a message that is not remembered is opened without a
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.running import CallerProcess
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import EventId
 from memory_mcp.search.layers.base import Hit, Query, Theme
 from memory_mcp.search.policy.explain import Explanation
@@ -79,7 +81,7 @@ class Pages:
 
 def _request_key(query: Query, how: How) -> object:
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
-    return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of
+    return copy_with(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of
 
 
 #: Answers remembered: an agent opens what it was shown a few calls ago.

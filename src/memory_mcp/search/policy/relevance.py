@@ -15,10 +15,12 @@ Change here: when an answer is strong or weak.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import cjk_runs, term_set, terms
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import NodeId
 from memory_mcp.search.layers.base import Hit, WordWeights
 from memory_mcp.search.policy.relevance_weights import ANSWER, HIT
@@ -117,8 +119,10 @@ class _JudgedResult:
 
     def repeats(self, other: "_JudgedResult") -> bool:
         """Return whether both hold the whole question and say nearly the same."""
-        is_whole = min(self.share, other.share) >= _WHOLE
-        return is_whole and len(self.terms & other.terms) >= _ALIKE * len(self.terms | other.terms)
+        if self.share < _WHOLE or other.share < _WHOLE:
+            return False
+        common = len(self.terms & other.terms)
+        return common >= _ALIKE * (len(self.terms) + len(other.terms) - common)
 
 
 class EvidenceReader:
@@ -142,12 +146,14 @@ class EvidenceReader:
         borders = {term for term in absent - missing if term in subjects or cjk_runs(term)}
         weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
         subject_weights = {term: weight for term, weight in weights.items() if term in subjects} or weights
-        self._asked = replace(weighed, weights=subject_weights)
+        self._asked = copy_with(weighed, weights=subject_weights)
         self._total = sum(subject_weights.values()) or 1.0
-        self._unknown = replace(weighed, weights=weights).share_of(absent - borders)
+        self._unknown = copy_with(weighed, weights=weights).share_of(absent - borders)
         #: What the indexes' shares of the whole question are divided by.
         self._whole = 1 - weighed.share_of(borders) or 1.0
-        self._read: dict[str, tuple[set[str], set[str], float]] = {}
+        self._read: dict[tuple[str, str], tuple[set[str], set[str], float]] = {}
+        #: By quotation: its terms in order, until it is known how many words of the question stand together.
+        self._ordered: dict[str, list[str]] = {}
         self._close: dict[str, float] = {}
         self._latest: tuple[object, Evidence] | None = None
 
@@ -178,12 +184,13 @@ class EvidenceReader:
 
     def _terms_of(self, hit: Hit) -> tuple[set[str], set[str], float]:
         """Return a result's terms, those of the question, and their share."""
-        text = f"{hit.quote} {hit.speaker}"
-        if text not in self._read:
-            text_terms = term_set(text)
+        key = hit.quote, hit.speaker
+        if key not in self._read:
+            self._ordered[hit.quote] = terms(hit.quote)
+            text_terms = {*self._ordered[hit.quote], *(term_set(hit.speaker) if hit.speaker else ())}
             held_terms = self._asked.weights.keys() & text_terms
-            self._read[text] = text_terms, held_terms, self._share_of(held_terms)
-        return self._read[text]
+            self._read[key] = text_terms, held_terms, self._share_of(held_terms)
+        return self._read[key]
 
     def _share_of(self, held_terms: Set[str]) -> float:
         return sum(map(self._asked.weights.__getitem__, held_terms)) / self._total
@@ -216,7 +223,8 @@ class EvidenceReader:
             return result.share
         text = result.hit.quote
         if text not in self._close:
-            places = [(position, term) for position, term in enumerate(terms(text)) if term in result.held_terms]
+            ordered_terms = self._ordered.pop(text)
+            places = [(position, term) for position, term in enumerate(ordered_terms) if term in result.held_terms]
             best, start = 0.0, 0
             for end, (position, _) in enumerate(places):
                 while position - places[start][0] > _TOGETHER:

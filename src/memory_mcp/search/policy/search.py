@@ -4,11 +4,12 @@ Change here: understand an answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from functools import cached_property
 from typing import Protocol
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import term_set
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.exchange import only_asks
@@ -62,7 +63,6 @@ class Successors(Protocol):
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
         """Return the hits, superseded ones after what holds now."""
-        ...
 
     def list_decisions(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
         """Return the newest `most` decisions on these terms, with successors.
@@ -102,7 +102,7 @@ class Search:
         self._parts = parts
         self._execution = execution
         self._plan = plan
-        self._asked = replace(query, question=question)
+        self._asked = copy_with(query, question=question)
         self._budget = budget
         self._weighed: WordWeights | None = None
         self._notices: list[str] = []
@@ -140,7 +140,7 @@ class Search:
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
         if plan.judged != plan.text and not any(self._word_weights().counts.values()):
-            self._asked = replace(self._asked, text=plan.judged)
+            self._asked = copy_with(self._asked, text=plan.judged)
         run = self._run_in_time()
         themes = earlier_list.themes if earlier_list is not None else run.themes
         hits, scan = self._escalate_run(run)
@@ -172,7 +172,7 @@ class Search:
             return tuple(hits), SURE if hits else NO_RESULT
         telling, asking = [h for h in hits if not h.asks], [_with_fit(h, relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
-            return self._keep_nearest(asking), replace(NO_RESULT, missing=self._missing)
+            return self._keep_nearest(asking), copy_with(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
         check = SubjectCheck(self._parts.words, self._parts.scanner, self._word_weights(), self._asked, self._reader.terms_of)
         known_words = [word for word in self._subjects if word not in self._missing]
@@ -225,29 +225,29 @@ class Search:
         """
         plan, window = self._plan, self._plan.window
         if window is None or plan.browses or not plan.window_words:
-            run = self._run_plan(replace(self._asked, window=window), self._budget)
+            run = self._run_plan(copy_with(self._asked, window=window), self._budget)
             return run if run.hits or window is None else self._widen_empty(run, window)
         if self._budget.left_ms() < _TO_LOOK_TWICE:
-            run = self._run_plan(replace(self._asked, window=None), self._budget)
-            return replace(run, hits=prefer_inside([h for h in run.hits if window.contains(h.timestamp)], run.hits, window))
-        everywhere = self._run_plan(replace(self._asked, window=None), self._budget.take_share(_EVERYWHERE))
-        inside = self._run_plan(replace(self._asked, window=window), self._budget.take_share(1.0))
+            run = self._run_plan(copy_with(self._asked, window=None), self._budget)
+            return copy_with(run, hits=prefer_inside([h for h in run.hits if window.contains(h.timestamp)], run.hits, window))
+        everywhere = self._run_plan(copy_with(self._asked, window=None), self._budget.take_share(_EVERYWHERE))
+        inside = self._run_plan(copy_with(self._asked, window=window), self._budget.take_share(1.0))
         if not inside.hits:
             empty = self._is_complete(inside)
             outcome = "nothing found in the time named" if empty else "the time named was not searched to its end"
             self._notices.append(f"{outcome}; widened to all time")
         hits = prefer_inside(inside.hits, everywhere.hits, window)
-        return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
+        return copy_with(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
     def _widen_empty(self, run: Run, window: TimeWindow) -> Run:
         if not self._plan.window_words:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
             return run
-        earlier_run = self._run_plan(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.take_share(1.0))
+        earlier_run = self._run_plan(copy_with(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.take_share(1.0))
         if earlier_run.hits:
             self._notices.append("nothing found in the time named; widened to what came before")
-            return replace(earlier_run, hits=tuple(copy_with(h, outside=True) for h in earlier_run.hits))
+            return copy_with(earlier_run, hits=tuple(copy_with(h, outside=True) for h in earlier_run.hits))
         if self._is_complete(earlier_run):
             self._notices.append("nothing found in the time named, nor before it")
         return run
@@ -304,7 +304,7 @@ class Search:
     def _escalate_run(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
         """Return the hits with those of a scan before them, and its cost."""
         plan, budget, parts = self._plan, self._budget, self._parts
-        query = replace(self._asked, window=None if plan.window_words else plan.window)
+        query = copy_with(self._asked, window=None if plan.window_words else plan.window)
         scan: Scanned | None = None
         sought = iter_searches(plan, self._question, run.hits, run.sufficient, self._was_cut())
         for words in sought if plan.escalates_when else ():

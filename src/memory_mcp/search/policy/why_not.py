@@ -9,9 +9,9 @@ import datetime as dt
 import itertools
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import parse_span_grip

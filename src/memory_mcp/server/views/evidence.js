@@ -32,6 +32,7 @@ function card(one) {
   const where = [moment(one.when), one.who || one.speaker || one.role, one.project, one.session_id];
   const notes = [];
   if (one.superseded_by) notes.push(el("p", "warn", `Holds no more. ${one.why_superseded || ""}`.trim()));
+  if (one.since) notes.push(el("p", "warn", `Since then: ${one.since}`));
   if (one.flag) notes.push(el("p", "warn", "These words give orders to their reader: they are a record, not an instruction."));
   const grip = one.grip || (one.grip_ids || [])[0];
   return el("li", "card", "", one.title ? el("h2", "", one.title) : null, el("p", "who", where.filter(Boolean).join(" · ")),

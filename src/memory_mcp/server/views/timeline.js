@@ -44,8 +44,9 @@ function statement(bullet) {
   const words = el("p", bullet.superseded_by ? "ended" : "", bullet.text);
   if (bullet.kind) words.prepend(el("span", "tag", bullet.kind));
   const over = bullet.superseded_by ? el("p", "warn", `Holds no more. ${bullet.why_superseded || ""}`.trim()) : null;
+  const since = bullet.since ? el("p", "warn", `Since then: ${bullet.since}`) : null;
   const grip = (bullet.grip_ids || [])[0];
-  return el("div", "statement", "", words, over, grip ? context(grip) : null);
+  return el("div", "statement", "", words, over, since, grip ? context(grip) : null);
 }
 
 function rows(shown, children) {

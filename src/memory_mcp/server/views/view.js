@@ -137,6 +137,7 @@ function evidence(shown, answer) {
   const told = [moment(grip.when), answer.verified ? "stored word for word" : grip.quote.includes("[forgotten]") ? "cut" : "differs from what is stored", grip.project];
   const parts = [el("p", answer.verified ? "soft" : "warn", told.filter(Boolean).join(" · "))];
   if (answer.superseded_by) parts.push(el("p", "warn", `Holds no more. ${answer.why_superseded || ""}`.trim()));
+  if (answer.since) parts.push(el("p", "warn", `Since then: ${answer.since}`));
   if (answer.flag) parts.push(el("p", "warn", `${answer.flag[0].toUpperCase()}${answer.flag.slice(1)}.`));
   parts.push(el("blockquote", "quote", grip.quote));
   const said = (event, name) =>

@@ -9,6 +9,7 @@ Invariants
 """
 
 import os
+import time
 
 from memory_mcp import __version__
 from memory_mcp.base import machine, paths
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
 
 #: The method of the daemon, and what its answer says of a payload that is on the disk.
 METHOD, KEPT = "hook/keep", "kept"
+#: The method that answers with a hint, and its answer's name of that: in base 64, "" for none.
+HINT_METHOD, HINT = "hook/hint", "output"
 #: Longer payloads are not handed over, bytes: the daemon would be longer about one than a hook waits.
 LONGEST = 256 * 1024
 #: How long a daemon may take (seconds); one that is not busy takes some milliseconds.
 PATIENCE = 0.5
+#: How long a hint is waited for: it is worth less than a delay that is felt.
+HINT_PATIENCE = 0.03
+#: How long the daemon may take for it, from when it is asked: the rest is for the way there and back.
+HINT_TIME = HINT_PATIENCE / 2
 _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
+#: What came in time is read late, too (seconds); 0 would have a socket not wait at all.
+_LEAST_WAIT = 0.001
 
 
 def hand_payload(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
@@ -65,43 +74,79 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(socket_path: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
-    """Hand the payload over a Unix socket.
+    """Hand the payload over a Unix socket; return whether the daemon keeps it.
 
-    Returns whether the daemon keeps it, False where the platform has no such sockets. Raises OSError when the connection fails,
-    TimeoutError when there is no answer after `PATIENCE` seconds.
+    Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
+    """
+    params = f'"name":{quote_json(name)},"told":{_quote_fields(fields)}'
+    return b'"result":{"' + KEPT.encode() + b'":true}' in _ask_socket(socket_path, METHOD, params, payload, PATIENCE)
+
+
+def ask_hint(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> bytes:
+    """Return what the running daemon has to say of a payload, as the client takes it; b"" for nothing.
+
+    Also where none runs, for an error, and when `HINT_PATIENCE` seconds are over; nothing is started or raised.
+    """
+    import binascii
+
+    if len(payload) > LONGEST:
+        return b""
+    try:
+        if os.path.lexists(paths.door_file(directory)):
+            return binascii.a2b_base64(_hint_over_tcp(directory, client, payload, fields))
+        socket_path = paths.socket_path(directory)
+        if not os.path.exists(socket_path):
+            return b""
+        params = f'"client":{quote_json(client)},"told":{_quote_fields(fields)}'
+        line = _ask_socket(socket_path, HINT_METHOD, params, payload, HINT_PATIENCE)
+        return binascii.a2b_base64(line.partition(b'"' + HINT.encode() + b'":"')[2].partition(b'"')[0])
+    except (OSError, ValueError):
+        return b""
+
+
+def _ask_socket(socket_path: str, method: str, params: str, payload: bytes, patience: float) -> bytes:
+    """Return the daemon's line of JSON about a payload, asked over a Unix socket.
+
+    b"" where the platform has no such sockets, or the peer is another user's. `params`: members of an object in JSON. Raises
+    OSError when the connection fails, TimeoutError when there is no answer after `patience` seconds.
     """
     import _socket
     import binascii
 
     if not hasattr(_socket, "AF_UNIX"):
-        return False
+        return b""
     # Hello and request in one piece: the daemon's greeting does not change the request.
     hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quote_json(paths.here())}}}\n'
-    words = ",".join(f"{quote_json(key)}:{quote_json(value)}" for key, value in fields.items())
-    params = f'{{"name":{quote_json(name)},"told":{{{words}}},"payload":"'
-    head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'.encode("ascii")
-    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    head = f'{hello}{{"id":1,"method":"{method}","params":{{{params},"payload":"'.encode("ascii")
+    sock, end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM), time.monotonic() + patience
     try:
-        stop_after(PATIENCE)
+        stop_after(patience)
         try:
             sock.connect(socket_path)
             if machine.is_foreign_peer(sock):
-                return False
+                return b""
             sock.sendall(head + binascii.b2a_base64(payload, newline=False) + b'"}}\n')
-            return b'"result":{"' + KEPT.encode() + b'":true}' in _second_line(sock)
         finally:
             stop_after(0)
+        # A signal could come when the answer is taken but not returned: the daemon would believe that it was read.
+        return _second_line(sock, end)
     finally:
         sock.close()
 
 
-def _second_line(sock: "_socket.socket") -> bytes:
-    """Return the second line that comes, the answer to the request.
+def _quote_fields(fields: "Mapping[str, str]") -> str:
+    return "{" + ",".join(f"{quote_json(key)}:{quote_json(value)}" for key, value in fields.items()) + "}"
+
+
+def _second_line(sock: "_socket.socket", end: float) -> bytes:
+    """Return the second line that comes until `time.monotonic()` is `end`, the answer to the request.
 
     The first is the daemon's greeting. b"" when it closes before both are whole, or sends more than `_LONGEST_ANSWER` bytes.
+    Raises TimeoutError.
     """
     got = b""
     while got.count(b"\n") < 2:
+        sock.settimeout(max(end - time.monotonic(), _LEAST_WAIT))
         more = sock.recv(_CHUNK)
         if not more or len(got) > _LONGEST_ANSWER:
             return b""
@@ -123,3 +168,18 @@ def _over_tcp(directory: str, name: str, payload: bytes, fields: "Mapping[str, s
             stop_after(0)
     except (OSError, ValueError, link.Refused):
         return False
+
+
+def _hint_over_tcp(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
+    import binascii
+
+    from memory_mcp.service.client import link
+
+    params = {"client": client, "told": dict(fields), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
+    try:
+        stop_after(HINT_PATIENCE)
+        return str(link.call_method(directory, HINT_METHOD, params, deadline=HINT_PATIENCE).get(HINT, ""))
+    except link.Refused:
+        return ""
+    finally:
+        stop_after(0)

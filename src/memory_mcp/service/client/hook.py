@@ -2,7 +2,8 @@
 
 Invariants
 1. The exit status is 0, whatever happens; trouble is one line on standard error, and nothing but an answer is printed.
-2. The payload is kept before anything is answered. What holds no secret and no private span is kept as it came.
+2. The payload is kept before anything is answered, but for one that comes before a call, of which nothing is. What holds no
+   secret and no private span is kept as it came.
 3. No byte of it is on the disk before secrets and private spans are taken out: by the daemon that runs, else by this process.
    Where neither can, it is kept as it came rather than lost: its first line says so, and so does standard error.
 4. Daemon and hook write the same file under the same name, so that a payload both have written is stored once.
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 CLIENTS = ("claude-code", "codex", "gemini", "opencode", "json")
 #: What a client tells of a prompt, where it takes an answer to it; all of these take one to the start of a session.
 _PROMPTS = {**dict.fromkeys(("claude-code", "codex", "opencode"), "UserPromptSubmit"), "gemini": "BeforeAgent"}
+#: Events before a call: nothing of them is kept, and a hint may be given.
+_BEFORE_CALL = ("PreToolUse",)
+_EVENT_KEY = b'"hook_event_name":'
+#: Events behind a call to which a client takes a hint: of failures, or of any call where it does not tell them apart.
+_AFTER_CALL = {
+    "claude-code": ("PostToolUseFailure",),
+    "codex": ("PostToolUse", "PostToolUseFailure"),
+    "gemini": ("AfterTool",),
+    "opencode": ("Parts",),
+}
 #: Longest payload that is kept, bytes. Of a longer one the beginning is kept, which says so when it is read: nobody can read
 #: it but who looks for the reason, and so much behind it is looked at that no half of a secret is left.
 MAX_PAYLOAD, CUT_KEPT, _BEHIND = 16 * 1024 * 1024, 1024 * 1024, 64 * 1024
@@ -67,19 +78,32 @@ def _take_payload(argv: "list[str]") -> None:
     if not payload or payload.isspace():
         _complain("nothing on standard input")
         return
-    from memory_mcp.base import machine, paths
+    from memory_mcp.base import paths
 
     if os.environ.get(paths.SUMMARIZING):
         # The session is our own summarizer's: nobody's work, and told of nothing.
         return
     if name := paths.unknown_variable():
         _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
-    directory = paths.data_dir(data_dir, file=config)
+    _record_and_answer(client, payload, paths.data_dir(data_dir, file=config), config)
+
+
+def _record_and_answer(client: str, payload: bytes, directory: str, config: str) -> None:
+    from memory_mcp.base import machine, paths
+
+    is_before_call = _is_before_call(payload)
+    takes_hint = is_before_call or _names_event(payload, *_AFTER_CALL.get(client, ()))
+    takes_hint = takes_hint and paths.setting("hooks", "hints", True, file=config) is True
+    if is_before_call and not takes_hint:
+        return
     fields = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
-    fields["pids"] = " ".join(map(str, machine.ancestors()))
-    failed, used = "", directory
-    if not _is_paused(payload, directory, config):
-        failed, used = _keep_in_first_folder(directory, client, payload, fields)
+    is_paused = _is_paused(payload, directory, config)
+    failed, used = "", "" if is_before_call else directory
+    if used and not is_paused:
+        told = {**fields, "pids": " ".join(map(str, machine.ancestors()))}
+        failed, used = _keep_in_first_folder(directory, client, payload, told)
+    if takes_hint and not is_paused:
+        _give_hint(used or directory, client, payload, fields)
     if client in _PROMPTS:
         _answer_prompt(payload, used or directory, config, _PROMPTS[client])
     if used and _may_name(payload, *_EDGES):
@@ -211,6 +235,39 @@ def _answer_prompt(payload: bytes, directory: str, config: str, prompt: str) -> 
             inner = {"hookEventName": event, "additionalContext": context}
             _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
+
+
+def _give_hint(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> None:
+    """Print what a running daemon says of a call, as the client takes it; nothing where it says nothing in time."""
+    from memory_mcp.service.client import handing
+
+    if output := handing.ask_hint(directory, client, payload, fields):
+        _write_all(1, output + b"\n")
+
+
+def _names_event(payload: bytes, *events: str) -> bool:
+    """Return whether a payload, or an object in it, is of one of these events, without parsing it.
+
+    Quotes inside of a JSON text are escaped, so that these bytes are a member and its value.
+    """
+    return any(_EVENT_KEY + space + b'"' + event.encode() + b'"' in payload for event in events for space in (b"", b" "))
+
+
+def _is_before_call(payload: bytes) -> bool:
+    """Return whether a payload's own event, none that it quotes, comes before a call: nothing of it is kept then."""
+    if not _names_event(payload, *_BEFORE_CALL):
+        return False
+    head, _, value = payload.partition(_EVENT_KEY)
+    if head.lstrip().startswith(b"{") and head.count(b"{") == 1:
+        # Behind the first bracket alone it is the payload's own member: parsing would cost more than all else.
+        return value.lstrip().startswith(tuple(b'"' + event.encode() + b'"' for event in _BEFORE_CALL))
+    import json
+
+    try:
+        fields = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(fields, dict) and fields.get("hook_event_name") in _BEFORE_CALL
 
 
 def _may_name(payload: bytes, *events: str) -> bool:

@@ -4,9 +4,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.capture.running import CallerProcess
 
 

@@ -3,12 +3,14 @@
 Change here: add a private method.
 """
 
+import binascii
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -18,13 +20,19 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.capture import handover
 from memory_mcp.server.service import Awaited, Service
+from memory_mcp.service.client.handing import HINT, HINT_METHOD, HINT_TIME
 from memory_mcp.service.daemon.doors import Doors
 from memory_mcp.service.daemon.rpc import Conversation, Execute, Method, Pipe
+
+if TYPE_CHECKING:
+    from memory_mcp.server.hinting import HintGiver
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
 _MOST_WAITING = 2000
 #: How long a turn of other work is (seconds), and how many of them are waited for at most.
 _TURN, _TURNS = 0.01, 10
+#: Hooks that are answered at once; threads of their own, since those for all else may be at work for long.
+_HINTS_AT_ONCE = 2
 #: Functions of `requests` that exports, merges and setups call, by module, which the first of them loads.
 _CARRIED: Mapping[str, Sequence[str]] = {
     "carrying": ("page", "day"),
@@ -52,6 +60,8 @@ class Methods:
         self._execute = execute
         self._status = status
         self._stop = stop
+        self._hints: HintGiver | None = None
+        self._hint_limiter = anyio.CapacityLimiter(_HINTS_AT_ONCE)
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
@@ -66,6 +76,7 @@ class Methods:
             "import/finish": self.finish_import,
             **{f"carry/{name}": partial(self.carry, module, name) for module, names in _CARRIED.items() for name in names},
             "hook/recall": self.recall,
+            HINT_METHOD: self.hint,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,
         }
@@ -192,3 +203,23 @@ class Methods:
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
         return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}
+
+    async def hint(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return in `output`, in base 64, what a hook prints of a call; "" for silence.
+
+        Nothing is opened or derived for it. Parameters: client, the `payload` in base 64, and in `told` project_dir and cwd.
+        """
+        deadline = time.monotonic() + HINT_TIME
+        from memory_mcp.server.hinting import HintGiver
+
+        if (app := self._host.opened) is None:
+            return {HINT: ""}
+        self._hints = self._hints or HintGiver()
+        payload, told = binascii.a2b_base64(str(params["payload"])), params.get("told")
+        fields = told if isinstance(told, dict) else {}
+        answer = partial(self._hints.answer_hook, app, str(params["client"]), payload, fields, deadline)
+        output, pending = await anyio.to_thread.run_sync(answer, limiter=self._hint_limiter)
+        if pending is not None:
+            talk.on_sent.append(pending.confirm_sent)
+            talk.at_end.append(partial(pending.settle, lambda: not talk.lines.is_reset))
+        return {HINT: binascii.b2a_base64(output.encode(), newline=False).decode("ascii")}

@@ -1,23 +1,23 @@
-"""Speaks MCP on a connection of the local socket. Loaded with the first client that speaks it.
-
-The SDK takes longer to import than everything else that answers a command together.
-"""
+"""Speaks MCP on a connection of the local socket. Loaded with the first client that speaks it."""
 
 import json
 import logging
 import threading
-from importlib.metadata import distribution
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
-from mcp import types
 
 from memory_mcp.base import machine
-from memory_mcp.server.guard import MemoryServer
+from memory_mcp.server.calls import Kit
 from memory_mcp.server.pipe import converse
 from memory_mcp.service.client import handshake
 from memory_mcp.service.daemon.clients import Client
 from memory_mcp.service.daemon.rpc import Lines
+
+if TYPE_CHECKING:
+    from memory_mcp.server.guard import MemoryServer
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,10 @@ class HandshakeRecorder:
         self._fingerprint = fingerprint
         self._results = handshake.load_results(directory, fingerprint)
         self._writing = threading.Lock()
+
+    def saved_answers(self) -> handshake.SavedAnswers:
+        """Return what answers a new connection by what is kept by now."""
+        return handshake.SavedAnswers(self._results)
 
     def note_result(self, name: str, result: str) -> bool:
         """Note the result of a request; return whether it is a new one."""
@@ -61,6 +65,8 @@ class HandshakeRecorder:
 
 def _metadata_file(package: str) -> str:
     """Return the file that every installation of another version replaces."""
+    from importlib.metadata import distribution
+
     installed = distribution(package)
     return str(installed.locate_file(f"{package.replace('-', '_')}-{installed.version}.dist-info/METADATA"))
 
@@ -74,10 +80,13 @@ class _Observer:
         #: Requests under way: method and name by the beginning of their answer.
         self._asked: dict[bytes, tuple[str, str]] = {}
 
-    def see_request(self, request: types.JSONRPCRequest) -> None:
-        if name := self._opening.name_request(request.method, request.params):
-            begins = f'{{"jsonrpc":"2.0","id":{json.dumps(request.id)},"result":'.encode()
-            self._asked[begins] = (request.method, name)
+    def see_request(self, request: Mapping[str, Any]) -> None:
+        method = request["method"]
+        begins = f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":'.encode()
+        # A later request of the same id makes the answer nobody's.
+        self._asked.pop(begins, None)
+        if name := self._opening.name_request(method, request.get("params")):
+            self._asked[begins] = (method, name)
 
     def see_answer(self, line: bytes) -> bool:
         """Note the answer of a handshake; return whether it is a new one."""
@@ -90,13 +99,18 @@ class _Observer:
 
 
 async def speak(
-    server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lines, client: Client, recorder: HandshakeRecorder
+    kit: Kit,
+    load_server: Callable[[], Awaitable["MemoryServer"]],
+    stream: anyio.abc.SocketStream,
+    lines: Lines,
+    client: Client,
+    recorder: HandshakeRecorder,
 ) -> None:
     """Speak MCP until either side disconnects.
 
     In the protocol era of the client's first request. Name, version and era that the client tells first are noted in `client`.
     """
-    turn, observer = anyio.Lock(), _Observer(recorder)
+    turn, observer = anyio.Lock(fast_acquire=True), _Observer(recorder)
 
     async def say(line: bytes) -> None:
         # The stream refuses a second sender while a line is half sent.
@@ -105,20 +119,21 @@ async def speak(
         if observer.see_answer(line):
             threading.Thread(target=recorder.save, name="handshake", daemon=True).start()
 
-    def see(request: types.JSONRPCRequest) -> None:
+    def see(request: Mapping[str, Any]) -> None:
         """Note how the client's first request names itself, and its era.
 
         Name, version and protocol revision are cut to 100, 50 and 20 characters; "" for none. Nothing once the name is known.
         """
         observer.see_request(request)
         if not client.name:
-            params = request.params or {}
+            params = request.get("params") or {}
             meta = params.get("_meta")
             meta = meta if isinstance(meta, dict) else {}
-            info = params.get("clientInfo") if request.method == "initialize" else meta.get(_CLIENT_INFO)
+            info = params.get("clientInfo") if request["method"] == "initialize" else meta.get(_CLIENT_INFO)
             if isinstance(info, dict):
                 client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
             client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
 
     reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
-    await converse(server, lines, say, lambda: machine.listens(reader), see)
+    find = recorder.saved_answers().answer_request
+    await converse(kit, load_server, lines, say, lambda: machine.listens(reader), see, find)

@@ -8,7 +8,7 @@ import io
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,6 +16,7 @@ import anyio.abc
 import anyio.from_thread
 
 from memory_mcp.base import lines
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.capture.running import CallerProcess
 
@@ -28,8 +29,11 @@ log = logging.getLogger(__name__)
 _PIECE = 16_384
 
 
-#: Whole lines of a connection, a Cut for one that is too long; they end when the caller has disconnected.
-Lines = AsyncIterator[bytes | lines.Cut]
+class Lines(AsyncIterator[bytes | lines.Cut]):
+    """Whole lines of a connection, a Cut for one that is too long; they end when the caller has disconnected."""
+
+    #: Whether the caller disconnected before it had read all that was sent.
+    is_reset = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Conversation:
     cwd: str
     environ: Mapping[str, str]
     connection: CallerProcess = field(default_factory=CallerProcess)
+    #: Called when the answer to the current request was sent.
+    on_sent: list[Callable[[], None]] = field(default_factory=list)
     #: Called when the caller has disconnected.
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
@@ -114,6 +120,8 @@ class Private:
             text = f"INTERNAL: {type(error).__name__}: {error}. The daemon's log has the details."
             answer = {"id": number, "error": {"code": "INTERNAL", "message": text, "status": 1}}
         await talk.tell(answer)
+        while talk.on_sent:
+            talk.on_sent.pop()()
 
 
 class Pipe(io.TextIOBase):

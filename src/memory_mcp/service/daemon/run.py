@@ -160,6 +160,8 @@ class _Daemon:
     def _prepare_app(self, app: "App") -> None:
         app.settings_file, app.displaced = self._active.file, self._displaced
         metrics.start()
+        # What was loaded stays: looking through it again and again held every call up.
+        gc.freeze()
 
     async def run(self) -> None:
         """Serve until `stop`, then close everything in order."""
@@ -223,19 +225,19 @@ class _Daemon:
                     from memory_mcp.server.build import assemble
 
                     self._server = assemble(self._service.host)
-                # What was loaded stays: looking through it again and again held every call up.
                 gc.freeze()
             return self._server
 
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
         import anyio
 
-        server = await anyio.to_thread.run_sync(self._assemble_server)
+        from memory_mcp.server.calls import make_kit
         from memory_mcp.service.daemon.protocol import HandshakeRecorder, speak
 
         if self._recorder is None:
             self._recorder = HandshakeRecorder(self._directory, self._fingerprint)
-        await speak(server, stream, lines, client, self._recorder)
+        load_server = partial(anyio.to_thread.run_sync, self._assemble_server)
+        await speak(make_kit(self._service.host), load_server, stream, lines, client, self._recorder)
 
     def stop(self, why: str) -> None:
         """Begin to end and return at once.

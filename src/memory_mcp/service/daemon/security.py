@@ -13,12 +13,13 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.base import metrics
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.service.daemon.peers import is_another_users
 from memory_mcp.web.visits import COOKIE, ENTER, HEADERS, LONE_HEADERS, LONE_STYLE, PAGES, Visits
 

@@ -136,7 +136,9 @@ class _Lines(Lines):
         while not self._ended:
             try:
                 self._ended.extend(self._splitter.feed(await self._stream.receive(1 << 18)))
-            except CLOSED:
+            except CLOSED as error:
+                # A socket that is closed with bytes unread resets the connection.
+                self.is_reset = isinstance(error, anyio.BrokenResourceError)
                 raise StopAsyncIteration from None
         return self._ended.popleft()
 

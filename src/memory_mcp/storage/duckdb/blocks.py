@@ -7,11 +7,12 @@ only after damage of several bytes; where it is not, or two words would do, noth
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memory_mcp.base.dataclass import dataclass
 
 #: Three headers, then blocks of the usual size; each begins with its checksum.
 HEADER, HEADERS, BLOCK = 4096, 3, 262_144

@@ -3,44 +3,29 @@
 DuckDB's errors are raised as ours. A connection shared by threads returns wrong rows (measured: 878 of 3,200), hence the cursors.
 """
 
-import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.base.errors import (
-    DeadlineExceeded,
-    DiskFull,
-    MemoryMcpError,
-    ReadOnly,
-    ResourceExhausted,
-    StorageDamaged,
-    StorageError,
-    StorageLocked,
-)
-from memory_mcp.storage.duckdb.files import FILES, FileIdentity, compact_path, remove_compact_copy
+from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
+from memory_mcp.storage.duckdb.engine_errors import translate_errors
+from memory_mcp.storage.duckdb.files import FILE_OPTIONS, FILES, STORAGE_FORMAT, FileIdentity, compact_path, remove_compact_copy
+from memory_mcp.storage.duckdb.memory_limit import MemoryLimit
 from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
-
-#: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
-STORAGE_FORMAT = "v1.5.0"
+from memory_mcp.storage.duckdb.statements import skip_optimizer
+from memory_mcp.storage.duckdb.waiting import WaitingWrites
 
 Row = tuple[Any, ...]
-#: Error texts of DuckDB that mean damaged bytes.
-_DAMAGED = re.compile(
-    r"Corrupt|replaying WAL|not a valid DuckDB database|erialization [Ee]rror|FATAL.*block|Failed to read.*block"
-    r"|Could not read enough bytes"
-)
-_SAVED = "Ask again: the next start of the daemon saves what is whole and tells what is missing."
+#: How long a read waits for what is acknowledged to be stored, and for the write lock at a time (seconds).
+_MOST_WAIT, _TURN = 2.0, 0.02
 #: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
 _LAST_READS = 1.0
-#: The log grows so far before the file takes it in: a checkpoint rewrites what it touches, and with 16 MB an import of 48,000
-#: events left a file of 78 MB, with this one of 58.
-_LOG = "64MB"
 #: Limit of DuckDB's temporary files: larger than any laptop's disk, so that the disk itself is the limit.
 _ASIDE = "1000GB"
 
@@ -58,21 +43,19 @@ class Connection:
         self._looking = looking
         self._config: dict[str, Any] = {
             "threads": threads,
-            "memory_limit": f"{memory_limit_mb}MB",
             "python_enable_replacements": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "storage_compatibility_version": STORAGE_FORMAT,
-            "checkpoint_threshold": _LOG,
+            **FILE_OPTIONS,
         }
+        self._memory = MemoryLimit(memory_limit_mb, in_memory=path is None)
         self._write_lock = threading.RLock()
         self._cursors: dict[int, list[duckdb.DuckDBPyConnection]] = {}
         self._reading_lock, self._short_of_memory = threading.Condition(), threading.Lock()
-        #: While set, no read begins: the file is being replaced.
-        self._is_held = False
+        self._is_held = False  # while set, no read begins: the file is being replaced
         #: Called after a rollback, so that numbers handed out inside it are taken back.
         self.on_rollback: Callable[[], None] = lambda: None
-        #: Called after a commit, before the next transaction begins.
+        #: Called after a commit, before the next transaction.
         self.on_commit: Callable[[], None] = lambda: None
         #: Called when bytes of the file turn out not to be what was written.
         self.on_damage: Callable[[], None] = lambda: None
@@ -80,11 +63,11 @@ class Connection:
         self.on_reopened: Callable[[], None] = lambda: None
         #: Called outside a transaction when somebody deleted the file alone: writes it anew, before more is acknowledged.
         self.on_deleted: Callable[[], object] = lambda: None
-        #: Whether there is room to write.
+        #: The acknowledged writes that wait to be stored: before anything else uses the file.
+        self.deferred: WaitingWrites | None = None
         self.space = Space(path)
-        #: Whether the file is open to be read alone, for want of room.
-        self._read_only = False
-        self._within_transaction = False
+        #: Whether the file is open to be read alone, for want of room; and what is under way.
+        self._read_only = self._within_transaction = self._is_storing = False
         #: Transactions committed since the file was opened: what was read at the same number still holds.
         self.commits = 0
         self._con = self._open()
@@ -95,13 +78,15 @@ class Connection:
             if file.is_symlink():
                 raise StorageError(f"{file} is a link, and no store is read or written through one", "Move it away.")
         with translate_errors(self._path):
-            config = self._config | ({"temp_directory": tempfile.gettempdir()} if looking else {})
+            options = self._config | {"memory_limit": self._memory.start()}
+            config = options | ({"temp_directory": tempfile.gettempdir()} if looking else {})
             con = duckdb.connect(str(self._path) if self._path else ":memory:", looking, config)
             if self._path and not looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
                 copy = compact_path(self._path)
                 con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in FILES]])
             con.execute("SET enable_external_access = false")
+            self._memory.shrink(con)
             self._file_identity = FileIdentity(None if looking else self._path)
             return con
 
@@ -121,12 +106,15 @@ class Connection:
             raise
 
     @contextmanager
-    def lend_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def lend_cursor(self, for_much: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a cursor to this block; it sees whole transactions only.
 
-        Waits, unbounded, while the file is being replaced.
+        Waits, unbounded, while the file is being replaced. `for_much`: it may need all the memory there is.
         """
+        if for_much:
+            self._memory.grow(self._con)
         me = threading.get_ident()
+        self._await_deferred()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._is_held)
             with translate_errors(self._path):
@@ -143,22 +131,60 @@ class Connection:
                 self._reading_lock.notify_all()
             cursor.close()
 
+    def _await_deferred(self) -> None:
+        """Store what waits; a read goes on without it if there is no room, or a writer takes long.
+
+        Whoever takes the write lock stores it first, so this waits for no other work of its holder.
+        """
+        end = time.monotonic() + _MOST_WAIT
+        while self._has_deferred and not self.space.is_lacking and time.monotonic() < end:
+            if self._write_lock.acquire(timeout=_TURN):
+                try:
+                    if self._is_storing or self._within_transaction:
+                        return
+                    with suppress(DiskFull):
+                        self._store_deferred()
+                finally:
+                    self._write_lock.release()
+
+    def _store_deferred(self) -> None:
+        """Store what waits, unless this thread is about it; under the write lock."""
+        if self._has_deferred and self.deferred and not (self._is_storing or self._within_transaction):
+            self._is_storing = True
+            try:
+                self.deferred.store()
+            finally:
+                self._is_storing = False
+
+    @property
+    def _has_deferred(self) -> bool:
+        return self.deferred is not None and self.deferred.is_waiting
+
     def fetch_rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
         """Return all rows of one query.
 
         They are fetched here, since an open result occupies its connection. The query runs once more where the engine gave
-        the file up, and alone where readers together used up its memory.
+        the file up, and alone where readers together used up its memory; then with all there is.
         """
         try:
             return self.fetch_once(sql, parameters)
         except ResourceExhausted:
-            with self._short_of_memory:
+            with self._short_of_memory, suppress(ResourceExhausted):
                 return self.fetch_once(sql, parameters)
+            self._memory.grow(self._con)
+            return self.fetch_once(sql, parameters)
         except StorageError:
             if self._path is None or threading.get_ident() in self._cursors:
                 raise
             self._reopen_if_unusable()
             return self.fetch_once(sql, parameters)
+
+    def shrink_memory(self) -> None:
+        """Have the engine give back what it keeps of the file, unless it is in use."""
+        if self._write_lock.acquire(blocking=False):
+            if not self._cursors and not self._within_transaction:
+                self._memory.shrink(self._con)
+            self._write_lock.release()
 
     def fetch_once(self, sql: str, parameters: list[Any] | None) -> list[Row]:
         with self.lend_cursor() as cursor:
@@ -169,22 +195,27 @@ class Connection:
         return next(iter(self.fetch_rows(sql, parameters)), None)
 
     @contextmanager
-    def begin_transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def begin_transaction(self, is_small: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a transaction under the write lock.
 
-        Committed when the block ends, rolled back when it raises; then `on_commit` or `on_rollback` is called. Raises
-        DiskFull while there is no room.
+        Committed when the block ends, rolled back when it raises; then `on_commit` or `on_rollback` is called. What waits is
+        stored before it or, if it `is_small`, in it. Raises DiskFull while there is no room.
         """
-        with self._hold_write_lock():
+        with self._hold_write_lock(not is_small), skip_optimizer(self._con) if is_small else nullcontext():
             self._file_identity.require_in_place(self.on_deleted)
+            taken = self.deferred if is_small and self._has_deferred else None
             self._con.execute("BEGIN TRANSACTION")
             self._within_transaction = True
             try:
+                if taken:
+                    taken.insert_rows(self._con)
                 yield self._con
                 self._con.execute("COMMIT")
                 self._within_transaction = False
                 self.commits += 1
                 self.on_commit()
+                if taken:
+                    taken.note_stored()
                 self._file_identity.require_in_place(self.on_deleted)
             except BaseException as error:
                 self._within_transaction = False
@@ -196,7 +227,7 @@ class Connection:
                 raise
 
     @contextmanager
-    def _hold_write_lock(self) -> Iterator[None]:
+    def _hold_write_lock(self, stores_deferred: bool = True) -> Iterator[None]:
         """Hold the write lock while there is room, else raise DiskFull."""
         with self._write_lock, self._translate_errors():
             self.space.require_space()
@@ -204,6 +235,9 @@ class Connection:
                 self._reopen()
             if self._read_only:
                 raise make_disk_full(self._path)
+            self._memory.grow(self._con)
+            if stores_deferred:
+                self._store_deferred()
             try:
                 yield
             except duckdb.Error as error:
@@ -247,7 +281,18 @@ class Connection:
     def hold_writes(self) -> Iterator[None]:
         """Hold the write lock; reads go on, this thread may write."""
         with self._write_lock:
+            with suppress(DiskFull):
+                self._store_deferred()
             yield
+
+    @contextmanager
+    def hold_for_log(self) -> Iterator[bool]:
+        """Hold the write lock for a write that is deferred, what waits stays; yield whether it may be."""
+        with self._write_lock:
+            may_defer = not (self.space.is_lacking or self._read_only or self._within_transaction)
+            if may_defer:
+                self._file_identity.require_in_place(self.on_deleted)
+            yield may_defer
 
     def interrupt(self, thread: int | None = None) -> None:
         """Stop running reads of one thread or all; they raise DeadlineExceeded."""
@@ -338,63 +383,8 @@ class Connection:
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())
 
 
-def make_copy_config() -> dict[str, Any]:
-    """Return the settings for a file that was set aside."""
-    return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
-
-
-def insert_columns(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
-    """Insert the rows of `columns`, lists in the table's order.
-
-    `types` are the SQL types of the columns. A single row, as a live write has, is planned in half the time as values
-    (measured); more of them are faster as lists.
-    """
-    if len(columns[0]) == 1:
-        con.execute(f"INSERT INTO {table} VALUES ({', '.join(f'?::{kind}' for kind in types)})", [c[0] for c in columns])
-    else:
-        con.execute(f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}", list(columns))
-
-
 class _Closed:
     """Closed connection: every use raises ConnectionException."""
 
     def __getattr__(self, name: str) -> Any:
         raise duckdb.ConnectionException("the store is closed")
-
-
-@contextmanager
-def translate_errors(path: Path | None) -> Iterator[None]:
-    """Raise DuckDB's errors as ours; `path` is named in the messages.
-
-    DeadlineExceeded for an interrupted statement, ResourceExhausted for want of memory, DiskFull, StorageDamaged,
-    StorageLocked or ReadOnly for what the file says, else StorageError.
-    """
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.") from None
-    except duckdb.OutOfMemoryException as e:
-        raise ResourceExhausted("the query needed more memory than the store may use", "Ask for a shorter time window.") from e
-    except duckdb.Error as e:
-        if isinstance(e, MemoryMcpError):
-            raise
-        if is_full_error(str(e)):
-            raise make_disk_full(path) from e
-        if _DAMAGED.search(str(e)):
-            raise StorageDamaged(f"the store is damaged: {_first_line(str(e))}", _SAVED) from e
-        if "read-only mode" in str(e):
-            where = path.parent if path else "the store"
-            raise ReadOnly(
-                f"{where} is read-only: it can be searched and read, and nothing is stored in it", ReadOnly.HINT
-            ) from e
-        if isinstance(e, duckdb.IOException):
-            text = _first_line(str(e))
-            if "set lock" in str(e).lower() or "conflicting lock" in str(e).lower():
-                raise StorageLocked(f"another process has {path} open ({text})", "Close it there, or use its tools.") from e
-            hint = "Check that the data directory is readable and writable, then run: memory-mcp doctor"
-            raise StorageError(text, hint) from e
-        raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:300]

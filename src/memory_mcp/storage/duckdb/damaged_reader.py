@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import duckdb
 
-from memory_mcp.storage.duckdb.connection import Row, make_copy_config
+from memory_mcp.storage.duckdb.connection import Row
+from memory_mcp.storage.duckdb.files import make_copy_config
 
 
 def begin(file: str) -> Callable[[str], list[Row] | None]:

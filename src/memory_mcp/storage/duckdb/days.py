@@ -4,11 +4,12 @@ A period's counts were a join over all cuts before, several times for every even
 """
 
 import threading
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Tally
 
@@ -32,6 +33,10 @@ class DaySums:
         self.sessions.add(cut.session_id)
         self.agents |= {cut.agent} - {""}
         self.projects.add(cut.project)
+
+    def copy(self) -> "DaySums":
+        """Return sums that can be added to without changing these."""
+        return replace(self, sessions=set(self.sessions), agents=set(self.agents), projects=set(self.projects))
 
 
 class DaySumCache:
@@ -66,15 +71,9 @@ class DaySumCache:
         Does nothing before the first read.
         """
         with self._lock:
-            if self._days is None:
-                return
-            for cut in cuts:
-                if cut.day not in self._days:
-                    insort(self._order, cut.day)
-                day = self._days.setdefault(cut.day, DaySums())
-                if cut.key in old_cuts:
-                    day.add_cut(old_cuts[cut.key], -1)
-                day.add_cut(cut)
+            if self._days is not None:
+                _add_cuts(self._days, cuts, old_cuts)
+                self._order = sorted(self._days) if len(self._days) > len(self._order) else self._order
 
     def drop_sums(self) -> None:
         """Drop the sums, to be read again when next needed."""
@@ -92,10 +91,14 @@ class DaySumCache:
         with self._hold_sums() as days:
             return [(day, days[day].segments) for day in self._order]
 
-    def tally_days(self, first: str, after: str) -> Tally:
-        """Return the sums of a span; a session of several days counts once."""
+    def tally_days(self, first: str, after: str, cuts: Sequence[Segment] = (), old_cuts: Mapping[int, Segment] = {}) -> Tally:
+        """Return the sums of a span, with `cuts` in the place of `old_cuts`; a session of several days counts once."""
         with self._hold_sums() as days:
-            span = [days[day] for day in self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]]
+            changed_days = {cut.day: days[cut.day].copy() for cut in cuts if cut.day in days}
+            _add_cuts(changed_days, cuts, old_cuts)
+            stored_days = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
+            span = [days[day] for day in stored_days if day not in changed_days]
+            span += [sums for day, sums in changed_days.items() if first <= day < after]
             return Tally(
                 sessions=len(set[str]().union(*(d.sessions for d in span))),
                 events=sum(d.events for d in span),
@@ -104,3 +107,11 @@ class DaySumCache:
                 agents=tuple(sorted(set[str]().union(*(d.agents for d in span)))),
                 projects=tuple(sorted(set[str]().union(*(d.projects for d in span)) - {""})),
             )
+
+
+def _add_cuts(days: dict[str, DaySums], cuts: Iterable[Segment], old_cuts: Mapping[int, Segment]) -> None:
+    for cut in cuts:
+        day = days.setdefault(cut.day, DaySums())
+        if cut.key in old_cuts:
+            day.add_cut(old_cuts[cut.key], -1)
+        day.add_cut(cut)

@@ -7,9 +7,10 @@ nothing: it is left empty, and its column is named in the event's metadata.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import DEFAULT_TYPES, MARK, TOOL, Event, EventType, Role, Trust, content_hash, stream_key
 from memory_mcp.model.ids import event_id, event_id_from, event_key
 

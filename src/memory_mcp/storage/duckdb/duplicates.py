@@ -7,6 +7,7 @@ Invariants
 2. What is shown in the place of others is not hidden itself.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
@@ -15,8 +16,8 @@ import duckdb
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, Utterance, repeated_ids, resolve_pairs
-from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.duckdb.keyed_file import PAIRS
+from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.keyed_file import PAIRS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
@@ -49,11 +50,48 @@ _FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? AND sou
 _STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq"
 
 
+#: Utterances of beginnings that are kept, some 500 bytes each: sessions that begin alike are compared with the same few.
+_MOST_KEPT = 8192
+
+
 class _DuckCopyFinder(CopyFinder):
     """Looks for copies inside the transaction of an append."""
 
-    #: The connection of that transaction.
+    #: The connection of that transaction, and the streams that it adds to.
     con: duckdb.DuckDBPyConnection
+    fresh_streams: Set[Stream] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By stream and source; whole, because what is added to a stream is no longer kept.
+        self._beginnings: OrderedDict[tuple[Stream, str], list[Utterance]] = OrderedDict()
+        self._kept_count = 0
+
+    def begin_append(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+        """Look for copies of `fresh`, which is stored in this transaction."""
+        self.con, self.fresh_streams = con, {(event.session_id, event.thread) for event in fresh}
+        self.drop_streams(self.fresh_streams)
+
+    def drop_streams(self, streams: Set[Stream]) -> None:
+        """Drop what is kept of streams to which events are added."""
+        for key in [key for key in self._beginnings if key[0] in streams]:
+            self._kept_count -= len(self._beginnings.pop(key))
+
+    def drop_beginnings(self) -> None:
+        """Drop what is kept of streams: events may have been removed."""
+        self._beginnings.clear()
+        self._kept_count = 0
+
+    def _read_beginning(self, stream: Stream, source: str, arrived: Iterable[Event]) -> list[Utterance]:
+        if stream in self.fresh_streams:
+            return super()._read_beginning(stream, source, arrived)
+        if (entries := self._beginnings.get((stream, source))) is None:
+            entries = self._beginnings[stream, source] = super()._read_beginning(stream, source, arrived)
+            self._kept_count += len(entries)
+            while self._kept_count > _MOST_KEPT and len(self._beginnings) > 1:
+                self._kept_count -= len(self._beginnings.popitem(last=False)[1])
+        self._beginnings.move_to_end((stream, source))
+        return entries
 
     def _read_twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.con.execute(_TWINS, [times, contents]).fetchall()
@@ -91,7 +129,7 @@ class Duplicates:
 
         `fresh` is stored in this transaction; `stored_times` are those of `fresh` at which others are stored.
         """
-        self._copies.con = con
+        self._copies.begin_append(con, fresh)
         sessions = self._read_sessions(con)
         copies = self._copies.find_pairs(
             fresh, {e.session_id for e in fresh if e.session_id in sessions[0] or e.session_id in sessions[1]}, stored_times
@@ -100,6 +138,26 @@ class Duplicates:
         if new_pairs:
             self._insert_pairs(con, new_pairs)
         return repeated_ids(copies, fresh)
+
+    def drop_beginnings(self) -> None:
+        """Drop what is kept of streams: events may have been removed."""
+        self._copies.drop_beginnings()
+
+    def may_pair(self, events: Sequence[Event]) -> bool:
+        """Return whether stored events have to be read to find the pairs of new ones, if any."""
+        if self._sessions is None:
+            return True
+        hooked, has_transcript = self._sessions
+        others = ((e.session_id, has_transcript if e.source.startswith(HOOK) else hooked) for e in events)
+        return any(session_id in sessions for session_id, sessions in others) or self._copies.may_pair(events)
+
+    def note_events(self, events: Sequence[Event]) -> None:
+        """Note the streams of events that are being stored, and who recorded their sessions."""
+        self._copies.drop_streams({(event.session_id, event.thread) for event in events})
+        if self._sessions is not None:
+            hooked, has_transcript = self._sessions
+            for event in events:
+                (hooked if event.source.startswith(HOOK) else has_transcript).add(event.session_id)
 
     def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
         """Return the sessions recorded by a hook, and by others; read once."""
@@ -133,8 +191,7 @@ class Duplicates:
         hooked, has_transcript = sessions
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         met, mixed = ({e.session_id for e in fresh} & call_ids for call_ids in (hooked, has_transcript))
-        hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
-        has_transcript.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
+        self.note_events(fresh)
         messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
@@ -151,6 +208,22 @@ class Duplicates:
         if pairs is None:
             pairs = [(row[0], row[1]) for row in self._con.fetch_rows(_PAIRS, [keys, keys])]
         return {event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in pairs}
+
+
+def select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row]:
+    """Return those rows that are shown in a session, as `SHOWN_IN_SESSION`, and not in the place of the event `key`."""
+    shown_by_hidden = dict(file.read_pairs([key, *(row[0] for row in rows)]))
+    if not shown_by_hidden:
+        return rows
+    canonical = shown_by_hidden.get(key)
+    repeated = {row[0] for row in rows if row[0] in shown_by_hidden and not row[10].startswith(HOOK)}
+    shown_elsewhere = {row[0]: row[2] != session_id for row in file.read_events({shown_by_hidden[i] for i in repeated})}
+    return [
+        row
+        for row in rows
+        if row[0] != canonical
+        and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere.get(shown_by_hidden[row[0]], True)))
+    ]
 
 
 def _read_older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:

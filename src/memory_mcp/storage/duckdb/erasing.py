@@ -15,12 +15,13 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.model.ids import event_key
+from memory_mcp.model.ids import event_id_from, event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
-from memory_mcp.storage.duckdb.connection import Row, insert_columns
-from memory_mcp.storage.duckdb.events import EVENT_TYPES
+from memory_mcp.storage.duckdb.connection import Row
+from memory_mcp.storage.duckdb.deferred import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
+from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.terms import without_sets
 from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.records import DERIVER
@@ -35,6 +36,8 @@ _SPELLED = {
     "list": "$list::VARCHAR[]",
 }
 _KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
+#: A hint of which only the topic is left.
+_WORDLESS = ", ".join(f"{name} = {value!r}" for name, value in forgotten.HINT_WORDS.items())
 #: Parameter: the number of an event behind which some are read.
 EVENTS_AFTER = f"{forgotten.EVENTS_AFTER.format(own='true', after='?')} LIMIT {forgotten.READ_LIMIT}"
 
@@ -52,6 +55,29 @@ class DuckEraser(forgotten.Eraser):
     def _fetch_rows(self, statement: str, **parameters: Any) -> list[Row]:
         spelled = statement.format(**{name: f"${name}" for name in parameters} | _SPELLED)
         return self._con.execute(spelled, parameters).fetchall()
+
+    def _remove_grips(self) -> None:
+        super()._remove_grips()
+        self._remove_hints()
+
+    def _remove_hints(self) -> None:
+        """Count and remove hints that quote what goes, were given in its sessions, or hold a forgotten value.
+
+        Of a rejected one the topic stays, without words, so that it is not given again.
+        """
+        gone = {event_id_from(key) for key in (*self._findings.removed, *self._findings.changed)}
+        sessions = {event.session_id for event in self._findings.removed.values()}
+        rows = self._fetch_rows("SELECT hint_id, evidence, session_id, project, subject, text FROM hint")
+        doomed = [
+            hint_id
+            for hint_id, evidence, session_id, *texts in rows
+            if not gone.isdisjoint(evidence.split()) or session_id in sessions or self._holds_forgotten(session_id, *texts)
+        ]
+        if doomed:
+            self._add_count("hints", len(doomed))
+        if doomed and not self._dry:
+            self._execute_write("DELETE FROM hint WHERE NOT rejected AND hint_id {keys}", keys=doomed)
+            self._execute_write(f"UPDATE hint SET {_WORDLESS} WHERE hint_id {{keys}}", keys=doomed)
 
     def _rewrite_events(self) -> None:
         """Remove and change events, then number all again without gaps.

@@ -8,40 +8,34 @@ import duckdb
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
+from memory_mcp.storage.arrivals import select_arrivals
 from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.duckdb.conditions import make_case_pattern, make_conditions, make_text_condition, make_where
-from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
-from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
+from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.deferred import EVENT_TYPES, DeferredWrite, DeferredWrites
+from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates, select_shown
 from memory_mcp.storage.duckdb.keyed_file import KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
-from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
+from memory_mcp.storage.duckdb.neighbours import fetch_neighbours, list_later_ids
+from memory_mcp.storage.duckdb.outbox import Numbers, Requests, add_changes, insert_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
-from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
-from memory_mcp.storage.duckdb.text_search import INSIDE, SPANS, TextSearch, span_columns
+from memory_mcp.storage.duckdb.recent import RecentArrivals, RecentEvents, RecentGrips
+from memory_mcp.storage.duckdb.statements import insert_columns
+from memory_mcp.storage.duckdb.text_search import IN_SEGMENTS, INSIDE, SPANS, TextSearch, list_spans, span_columns
 from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.pairing import SUMMARY
-from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
 
-EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
-#: An id begins with its time: whatever is stored at these times, so that copies need no query of their own.
-#: The range lets the engine skip whole blocks of other times.
+#: An id begins with its time: whatever is stored at these times. The range lets the engine skip whole blocks of other times.
 _AT = """SELECT event_id, content, session_id FROM event
 WHERE event_id BETWEEN ?::HUGEINT AND ?::HUGEINT AND (event_id >> 80)::BIGINT IN (SELECT unnest(?::BIGINT[]))"""
 _WITHIN = f"(SELECT {SPANS}) s JOIN event e ON e.stream = s.own AND {INSIDE}"
-_IN_SEGMENTS = f"""
-SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
-FROM (SELECT unnest(?::BIGINT[]) AS key, {SPANS}) s
-JOIN event e ON e.stream = s.own
-WHERE {INSIDE}
-  AND (? IS NULL OR e.seq <= ?) {{which}}
-ORDER BY s.key, e.ts, e.event_id"""
 _RECAPS = f"""SELECT {EVENT} FROM event
 WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '{SUMMARY}"') AND {SHOWN}
 ORDER BY ts, event_id"""
@@ -49,18 +43,14 @@ ORDER BY ts, event_id"""
 _TAIL = f"""SELECT seq, {EVENT} FROM event WHERE stream = ? AND ts >= ? AND (ts > ? OR event_id >= ?) ORDER BY seq"""
 #: With more segments than this the reading is bulk work, and nothing of it is kept.
 _LIVE = 8
-#: Answers to re-sent writes that are too old are removed this often (milliseconds).
-_FORGET_MS = 600_000
+#: Events of segments that are read from the keyed copy: a fifth to two thirds of the engine's time. Others wait for its lock.
+_MOST_COPIED = 2_000
+#: Events of a write that is logged; more are stored at once.
+_MOST_DEFERRED = 50
 #: Times in ids bound what of the pairs is looked at.
 _SHOWN_IN = "AND e.event_id NOT IN (SELECT d.event_id FROM duplicate d WHERE d.event_id BETWEEN ? AND ?)"
 _OUTDONE_IN = """AND e.event_id IN (SELECT d.event_id FROM duplicate d, event o
                                    WHERE d.event_id = e.event_id AND o.event_id = d.canonical AND o.seq > e.seq)"""
-_BEFORE = f"""
-SELECT {EVENT} FROM event WHERE stream = ? AND (ts < ? OR (ts = ? AND event_id < ?)) {{which}}
-ORDER BY ts DESC, event_id DESC LIMIT ?"""
-_AFTER = f"""
-SELECT {EVENT} FROM event WHERE stream = ? AND (ts > ? OR (ts = ? AND event_id > ?)) {{which}}
-ORDER BY ts, event_id LIMIT ?"""
 
 
 class DuckEvents(EventStore):
@@ -76,25 +66,27 @@ class DuckEvents(EventStore):
         projects: DuckProjects,
         keyed: KeyedRows,
     ) -> None:
-        self._con = con
-        self._keyed = keyed
-        self._projects = projects
-        self._numbers = numbers
-        self._clock = clock
-        self._mark = mark
+        self._con, self._numbers, self._mark, self._quoted = con, numbers, mark, quoted
+        #: What takes writes for which nothing has to be read; None in memory, and until what it has from before is stored.
+        self.deferred: DeferredWrites | None = None
+        self._requests, self._arrivals = Requests(con, clock), RecentArrivals()
+        self._keyed, self._projects = keyed, projects
         self._pairs = Duplicates(con, numbers, keyed)
-        self._texts = TextSearch(con, keyed)
-        self._recent = RecentEvents()
-        self._quoted = quoted
-        self._forgot_ms = 0
+        self._texts, self._recent = TextSearch(con, keyed), RecentEvents()
+        self._arrivals.begin(numbers.newest)
 
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
-        """Store new events, looking up only ids that are not above all others.
+        """Log events that are surely new; store others, looking up only ids that are not above all others.
 
-        The mark next to the store is written after the commit, without a sync.
+        The mark next to the store is written after that, without a sync.
         """
+        if (logged := self._defer_write(events, request)) is not None and self.deferred:
+            self.deferred.await_sync(logged)
+            failpoint("events.committed")
+            self._mark.write_mark()
+            return make_append_result(events, (), set())
         with self._con.begin_transaction() as con:
-            replay = self._find_answer(con, request)
+            replay = self._requests.find_answer(con, request) if request else None
             if replay is not None:
                 return AppendResult((), (), replay)
             # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
@@ -103,8 +95,7 @@ class DuckEvents(EventStore):
             fresh, known_ids = ArrivalSorter(stored, lambda variants: _read_stored(con, variants)).sort_events(events)
             copies = self._insert_events(con, fresh, stored) if fresh else set[EventId]()
             if request:
-                answer = request.answer or " ".join(e.event_id for e in fresh)
-                con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
+                insert_requests(con, [self._requests.make_row(request, [e.event_id for e in fresh])])
             failpoint("events.before_commit")
         failpoint("events.committed")
         if fresh:
@@ -115,11 +106,39 @@ class DuckEvents(EventStore):
         """Append each batch in its own transaction."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
+    def _defer_write(self, events: Sequence[Event], request: WriteRequest | None) -> int | None:
+        """Log a write for which nothing has to be read; return its number, None if that was not done."""
+        deferred = self.deferred
+        if deferred is None or not 0 < len(events) <= _MOST_DEFERRED:
+            return None
+        with self._con.hold_for_log() as may_defer:
+            if not may_defer or (request and self._requests.may_hold(request)) or self._pairs.may_pair(events):
+                return None
+            first = self._numbers.last_event + 1
+            columns = event_columns(events, first)
+            if not self._arrivals.are_new(columns[1], columns[14]):
+                return None
+            change = Change(self._numbers.last_change + 1, ChangeKind.EVENTS_APPENDED, str(first + len(events) - 1))
+            failpoint("events.before_commit")
+            request_row = self._requests.make_row(request, [e.event_id for e in events]) if request else None
+            if (number := deferred.add_write(DeferredWrite(columns, change, request_row))) is None:
+                return None
+            self._numbers.last_event, self._numbers.last_change = first + len(events) - 1, change.seq
+            self._numbers.changes.add_changes([change])
+            self._pairs.note_events(events)
+            self._note_stored(events, columns, self._quoted.writes)
+            self._numbers.publish()
+            self._con.commits += 1
+        if deferred.is_full:
+            with self._con.hold_writes():
+                pass
+        return number
+
     def _insert_events(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored: Iterable[EventId]) -> set[EventId]:
         """Number and store new events; return ids that repeat others.
 
-        Inside the caller's transaction, with their pairs and one outbox entry; `stored` are the ids at their times. Mark,
-        recent events and empty grips in memory follow once it is committed.
+        Inside the caller's transaction, with their pairs and one outbox entry; `stored` are the ids at their times. What is in
+        memory follows once it is committed.
         """
         first = self._numbers.last_event + 1
         self._numbers.last_event += len(fresh)
@@ -127,28 +146,17 @@ class DuckEvents(EventStore):
         insert_columns(con, "event", EVENT_TYPES, columns)
         copies = self._pairs.store_pairs(con, fresh, {event_key(i) >> 80 for i in stored})
         add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        self._numbers.newest = max(self._numbers.newest, *columns[1])
         write_count = self._quoted.writes
-
-        def settle() -> None:
-            self._mark.add_events(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
-            self._recent.add_events(first, self._projects.take(fresh))
-            self._quoted.keep_grips(dict.fromkeys((e.event_id for e in fresh), ()), write_count)
-
-        self._numbers.once_committed(settle)
+        self._numbers.once_committed(lambda: self._note_stored(fresh, columns, write_count))
         return copies
 
-    def _find_answer(self, con: duckdb.DuckDBPyConnection, request: WriteRequest | None) -> str | None:
-        """Return the answer of a repeated request; remove old answers now and then."""
-        if request is None:
-            return None
-        now = self._clock.now_ms()
-        if abs(now - self._forgot_ms) > _FORGET_MS:
-            forget_old_requests(con, now)
-            self._forgot_ms = now
-        sql = "SELECT answer FROM request WHERE key = ? AND at_ms >= ?"
-        rows = con.execute(sql, [request.key, now - REQUEST_KEPT_MS]).fetchall()
-        return str(rows[0][0]) if rows else None
+    def _note_stored(self, events: Sequence[Event], columns: Sequence[list[Any]], write_count: int) -> None:
+        """Take stored events into the mark and into what is kept in memory; none has grips."""
+        self._numbers.newest = max(self._numbers.newest, *columns[1])
+        self._mark.add_events(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
+        self._recent.add_events(columns[0][0], self._projects.take(events))
+        self._arrivals.add_events(columns[1], columns[14])
+        self._quoted.keep_grips(dict.fromkeys((e.event_id for e in events), ()), write_count)
 
     def _parse_event(self, row: Row) -> Event:
         event = event_of(row)
@@ -157,18 +165,28 @@ class DuckEvents(EventStore):
     def drop_recent(self) -> None:
         """Drop the events kept in memory: numbers or names may have changed."""
         self._recent.drop_all()
+        self._pairs.drop_beginnings()
+
+    def drop_memory(self) -> None:
+        """Drop whatever is kept in memory of the store; under the write lock."""
+        self.drop_recent()
+        self._requests.drop()
+        self._arrivals.begin(self._numbers.newest)
 
     def find_event(self, event_id: EventId) -> Event | None:
         return self.get_events([event_id]).get(event_id_from(event_key(event_id)))
 
     def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        requested_ids = set(ids)
-        events = {i: event for i in requested_ids if (event := self._recent.find_event(i)) is not None}
+        requested_ids, drop_count = set(ids), self._recent.drops
+        events = self._recent.find_events(requested_ids)
         if keys := list({event_key(i) for i in requested_ids if i not in events}):
-            rows = self._keyed.read_events(keys)
-            if rows is None:
-                rows = self._con.fetch_rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
-            events |= {e.event_id: e for e in map(self._parse_event, rows)}
+            rows, missing = self._keyed.read_events(keys)
+            if missing:
+                sql = f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
+                rows = rows + self._con.fetch_rows(sql, [list(missing)])
+            read = {e.event_id: e for e in map(self._parse_event, rows)}
+            self._recent.keep_read(read, drop_count)
+            events |= read
         return events
 
     def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
@@ -186,22 +204,21 @@ class DuckEvents(EventStore):
         return [StoredEvent(row[0], self._parse_event(row[1:])) for row in self._con.fetch_rows(sql, [seq, seq + limit])]
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return arrivals; text other than ASCII counts as holding a probe.
-
-        It may be folded in ways that the engine does not know.
-        """
+        """Return arrivals; text other than ASCII counts as holding a probe, since the engine may fold it in another way."""
+        if recent := self._recent.list_arrived(after, to):
+            earlier = self.list_arrivals(after, recent[0].seq - 1, scope, probes, live) if recent[0].seq > after + 1 else []
+            events = [s.event for s in recent if not live or s.event.source == TOOL or s.event.source.startswith(HOOK)]
+            return earlier + select_arrivals(events, scope, probes, self._pairs.find_pairs)
         where, parameters = self._make_conditions(scope, None)
         if live:
             where.append("(source = ? OR starts_with(source, ?))")
             parameters += [TOOL, HOOK]
         if probes:
-            holds = " OR ".join(["contains(folded, ?)"] * len(probes))
-            where.append(f"(strlen(folded) <> length(folded) OR {holds})")
+            where.append(f"(strlen(folded) <> length(folded) OR {' OR '.join(['contains(folded, ?)'] * len(probes))})")
             parameters += probes
         sql = f"""SELECT {EVENT} FROM (
-                    SELECT seq, {EVENT}, lower(concat_ws(' ', speaker, text, metadata)) AS folded FROM event
-                    WHERE seq > ? AND seq <= ?)
-                  {make_where(where)} ORDER BY seq"""
+                    SELECT seq, {EVENT}, lower(concat_ws(' ', speaker, text, metadata)) AS folded
+                    FROM event WHERE seq > ? AND seq <= ?) {make_where(where)} ORDER BY seq"""
         return [self._parse_event(row) for row in self._con.fetch_rows(sql, [after, to, *parameters])]
 
     def last_seq(self) -> int:
@@ -217,6 +234,10 @@ class DuckEvents(EventStore):
             if recent := self._recent_segment(segment, last_seq):
                 events[segment.key] = recent
         remaining = [s for s in segments if s.key not in events]
+        if remaining and last_seq is None and sum(s.events for s in remaining) <= _MOST_COPIED:
+            for segment, rows in zip(remaining, self._keyed.read_spans(list_spans(remaining)) or (), strict=False):
+                events |= {segment.key: list(map(self._parse_event, rows))} if rows else {}
+            remaining = [s for s in remaining if s.key not in events]
         if not remaining:
             return events
         if not self._pairs.any:
@@ -251,7 +272,7 @@ class DuckEvents(EventStore):
     ) -> dict[int, list[Event]]:
         parameters: list[Any] = [[s.key for s in segments], *span_columns(segments), *(last_seq, last_seq), *bounds]
         events: dict[int, list[Event]] = {}
-        for row in self._con.fetch_rows(_IN_SEGMENTS.format(which=condition), parameters):
+        for row in self._con.fetch_rows(IN_SEGMENTS.format(which=condition), parameters):
             events.setdefault(row[0], []).append(self._parse_event(row[1:]))
         return events
 
@@ -259,25 +280,35 @@ class DuckEvents(EventStore):
         return list(filter(is_recap, map(self._parse_event, self._con.fetch_rows(_RECAPS, [list(streams)]))))
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
+        recent = None if earlier_limit else self._recent.list_later(event.stream, event.order, later_limit)
+        if recent is not None and not self._pairs.find_pairs([event.event_id, *(later.event_id for later in recent)]):
+            return [], recent
         key = event_key(event.event_id)
         position = (event.timestamp, key)
 
-        def select_shown(file: KeyedFile, rows: list[Row]) -> list[Row]:
-            return _select_shown(file, rows, key, event.session_id)
+        def select_rows(file: KeyedFile, rows: list[Row]) -> list[Row]:
+            return select_shown(file, rows, key, event.session_id)
 
-        earlier_rows = self._keyed.read_neighbours(event.stream, position, False, earlier_limit, select_shown)
-        later_rows = self._keyed.read_neighbours(event.stream, position, True, later_limit, select_shown)
-        if earlier_rows is not None and later_rows is not None:
-            return [self._parse_event(row) for row in reversed(earlier_rows)], [self._parse_event(row) for row in later_rows]
-        parameters: list[Any] = [event.stream, event.timestamp, event.timestamp, key]
-        condition = ""
-        if self._pairs.any:
-            # What is shown in the place of a hidden event is no neighbour of it.
-            condition = f"AND {SHOWN_IN_SESSION} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
-            parameters += [event.session_id, key]
-        earlier = self._con.fetch_rows(_BEFORE.format(which=condition), [*parameters, earlier_limit]) if earlier_limit else []
-        later = self._con.fetch_rows(_AFTER.format(which=condition), [*parameters, later_limit]) if later_limit else []
+        rows = self._keyed.read_neighbours(event.stream, position, (earlier_limit, later_limit), select_rows)
+        if rows is not None:
+            return [self._parse_event(row) for row in reversed(rows[0])], [self._parse_event(row) for row in rows[1]]
+        earlier, later = fetch_neighbours(self._con, event, (earlier_limit, later_limit), self._pairs.any)
         return [self._parse_event(row) for row in reversed(earlier)], [self._parse_event(row) for row in later]
+
+    def list_followers(self, events: Sequence[Event], limit: int) -> list[list[Event]]:
+        if len(events) <= _LIVE:
+            return super().list_followers(events, limit)
+        later_ids = list_later_ids(self._con, events, limit)
+        ids = {i for several in later_ids for i in several}
+        pairs = self._pairs.find_pairs(ids.union(e.event_id for e in events))
+        paired = {*pairs, *pairs.values()}
+        stored = self.get_events(ids - paired)
+        return [
+            [stored[i] for i in several if i in stored]
+            if paired.isdisjoint((event.event_id, *several))
+            else self.get_neighbours(event, 0, limit)[1]
+            for event, several in zip(events, later_ids, strict=True)
+        ]
 
     def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
@@ -291,21 +322,27 @@ class DuckEvents(EventStore):
 
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
-    ) -> tuple[int, list[Event]]:
-        """Search texts alone; with `segments` the count is their stored sum."""
-        where, parameters = self._make_conditions(scope, None)
-        if segments is None:
-            (count,) = self._con.fetch_rows(f"SELECT count(*) FROM event {make_where(where)}", parameters)[0]
-        else:
-            count = sum(s.events for s in segments)
+    ) -> list[Event]:
         rows = self._texts.search_events(scope, self._projects.names, words, limit, segments)
         if rows is None:
+            where, parameters = self._make_conditions(scope, None)
             table, spans = ("event", list[Any]()) if segments is None else (_WITHIN, span_columns(segments))
             patterns = [make_text_condition(word) for word in words]
             condition = make_where([*where, *(condition for condition, _ in patterns)])
             sql = f"SELECT {EVENT} FROM {table} {condition} ORDER BY ts DESC, event_id DESC LIMIT ?"
             rows = self._con.fetch_rows(sql, [*spans, *parameters, *(pattern for _, pattern in patterns), limit])
-        return count, [self._parse_event(row) for row in rows]
+        return [self._parse_event(row) for row in rows]
+
+    def find_words(self, scope: Scope, words: Sequence[str], limit: int) -> list[Event] | None:
+        rows = self._texts.search_events(scope, self._projects.names, words, limit, None)
+        return None if rows is None or len(rows) == limit else [self._parse_event(row) for row in rows]
+
+    def count_events(self, scope: Scope, windows: Sequence[TimeWindow]) -> list[int]:
+        where, parameters = self._make_conditions(scope, None)
+        counts = ", ".join(["count(*) FILTER (WHERE ts >= ? AND ts < ?)"] * len(windows))
+        bounds = [time for window in windows for time in (window.start_ms, window.end_ms)]
+        sql = f"SELECT {counts} FROM event {make_where(where)}"
+        return list(self._con.fetch_rows(sql, [*bounds, *parameters])[0]) if windows else []
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Rank by speaker, text and metadata; events without a probe are left out."""
@@ -349,22 +386,6 @@ class DuckEvents(EventStore):
         if not self._pairs.any:
             return where, parameters
         return ([SHOWN, *where], parameters) if session_id is None else ([SHOWN_IN_SESSION, *where], [session_id, *parameters])
-
-
-def _select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row]:
-    """Return those rows that are shown in a session, as `SHOWN_IN_SESSION`, and not in the place of the event `key`."""
-    shown_by_hidden = dict(file.read_pairs([key, *(row[0] for row in rows)]))
-    if not shown_by_hidden:
-        return rows
-    canonical = shown_by_hidden.get(key)
-    repeated = {row[0] for row in rows if row[0] in shown_by_hidden and not row[10].startswith(HOOK)}
-    shown_elsewhere = {row[0]: row[2] != session_id for row in file.read_events({shown_by_hidden[i] for i in repeated})}
-    return [
-        row
-        for row in rows
-        if row[0] != canonical
-        and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere.get(shown_by_hidden[row[0]], True)))
-    ]
 
 
 def _read_stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, StoredValue]:

@@ -37,14 +37,17 @@ class DuckGrips:
         return grip_of(row) if row else None
 
     def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        cached = {i: grip for i in ids if (grip := self._recent.find_grip(i)) is not None} if (ids := list(ids)) else {}
-        keys = list({grip_key(i)[0] for i in ids if i not in cached})
+        requested_ids, write_count = set(ids), self._recent.writes
+        cached = self._recent.find_grips(requested_ids)
+        keys = list({grip_key(i)[0] for i in requested_ids if i not in cached})
         if not keys:
             return cached
         rows = self._keyed.read_grips(keys)
         if rows is None:
             rows = self._con.fetch_rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
-        return cached | {g.grip_id: g for g in map(grip_of, rows)}
+        read = {g.grip_id: g for g in map(grip_of, rows)}
+        self._recent.keep_read(read, write_count)
+        return cached | read
 
     def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return grips; those of up to 200 events are then kept in memory."""

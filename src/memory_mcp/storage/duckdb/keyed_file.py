@@ -1,8 +1,9 @@
 """A SQLite file with copies of rows by key; knows nothing of the store they come from.
 
-Events are compressed in blocks of 8 that arrived together, as answers read a message with its neighbours. At 48,000 events the
-file has 39 MB, with blocks of 32 33 MB; 25 events by id take 2.4 ms of CPU, with blocks of 32 7.6, from DuckDB 14. Keys are
-128-bit integers, stored as 16 bytes in order.
+Events are compressed in blocks of 4 that arrived together, as answers read a message with its neighbours: 25 events by id take
+2.2 ms of CPU, with blocks of 8 2.7, of 32 7.6, from DuckDB 14; blocks of 8 would save 2 % of the file. Keys are 128-bit
+integers, stored as 16 bytes in order, and begin with a time: the times of events and grips are stored as what they are more
+than that, mostly 0.
 """
 
 import json
@@ -10,50 +11,63 @@ import os
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memory_mcp.model.ids import HASH_MASK
-from memory_mcp.storage.trigrams import SIZE, list_bits, make_signature, select_groups
+from memory_mcp.model.ids import HASH_MASK, make_key
+from memory_mcp.storage.ngrams import SIZE, list_bits, make_signature, select_groups
 
 Row = tuple[Any, ...]
+#: The key of an event, and a JSON list of the rest of its row.
+_PackedRow = tuple[bytes, bytes]
 #: A stream with the first and the last position (time, key) of a stretch.
 Span = tuple[int, tuple[int, int], tuple[int, int]]
 #: Index of the text in a row of an event.
 _TEXT = 12
 EVENTS, GRIPS, PAIRS, SEGMENTS, NODES = "event", "grip", "pair", "segment", "node"
 #: Raise it when the tables change: a file of another version is filled again.
-_VERSION = 1
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE signatures (number INTEGER PRIMARY KEY, newest BLOB NOT NULL, bits BLOB NOT NULL);
+CREATE TABLE stream (code INTEGER PRIMARY KEY, key INTEGER UNIQUE NOT NULL);
 CREATE TABLE event (id BLOB PRIMARY KEY, stream INTEGER NOT NULL, ts INTEGER NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX event_order ON event (stream, ts, id);
-CREATE TABLE grip (tail BLOB NOT NULL, id BLOB NOT NULL, event_start BLOB NOT NULL, event_end BLOB NOT NULL,
+CREATE TABLE grip (tail BLOB PRIMARY KEY, time INTEGER NOT NULL, event_start BLOB NOT NULL, event_end BLOB,
   span_start INTEGER NOT NULL, span_end INTEGER NOT NULL, quote_hash INTEGER NOT NULL, ts INTEGER NOT NULL,
-  segment INTEGER NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (tail, id)) WITHOUT ROWID;
+  segment INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX grip_start ON grip (event_start);
-CREATE INDEX grip_end ON grip (event_end) WHERE event_end <> event_start;
+CREATE INDEX grip_end ON grip (event_end) WHERE event_end IS NOT NULL;
 CREATE TABLE pair (hidden BLOB PRIMARY KEY, shown BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX pair_shown ON pair (shown);
 CREATE TABLE segment (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE node (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
 """
 #: Events and characters of a block at most; decoded blocks that are kept.
-_BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS = 8, 16_000, 64
-#: Blocks of a group, which has one signature (`storage.trigrams`).
-_GROUP = 2
-#: Groups of a row of signatures; the time of one without events.
-_GROUPS, _NEVER = 16, -(1 << 63)
+_BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS = 4, 16_000, 64
+#: Blocks of a group, which has one signature (`storage.ngrams`).
+_GROUP = 4
+#: Groups of a row of signatures, which fills a page; the time of one without events.
+_GROUPS, _NEVER = 7, -(1 << 63)
 #: A line is its block's number times this, plus its place in the block.
 _LINES = 64
 #: The next levels halve the speed for a tenth of the size.
-_LEVEL = 3
+_LEVEL = 6
+#: Bytes of a key; bits of it below its time.
+_KEY, _HASH_BITS = 16, 80
+#: Bytes of a page: with 4096 a fifth of the pages of blocks is empty.
+_PAGE = 16_384
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode_json = json.JSONDecoder().raw_decode
+#: Whether an event has another time than its key begins with.
+_DELAYED = "delayed"
+_STREAM = "(SELECT code FROM stream WHERE key = ?)"
 #: Parameters of one statement at most.
 _MANY = 500
 
@@ -73,7 +87,7 @@ class KeyedFile:
     def __init__(self, path: Path) -> None:
         """Open the file; it is made if it is missing, or made again if it has another version."""
         self._path = path
-        self._blocks: OrderedDict[int, list[bytes]] = OrderedDict()
+        self._blocks: OrderedDict[int, list[_PackedRow]] = OrderedDict()
         # Not its parents: a data directory that was moved away is not made again.
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if path.is_symlink():
@@ -85,6 +99,7 @@ class KeyedFile:
             remove_file(path)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._con.execute(f"PRAGMA page_size = {_PAGE}")
             self._con.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
         # A process that is killed leaves whole transactions; a power loss may take the last ones, which is noticed.
         self._con.execute("PRAGMA journal_mode = WAL")
@@ -121,80 +136,93 @@ class KeyedFile:
     def add_events(self, rows: Sequence[tuple[int, Row]]) -> None:
         """Add events: (stream, row); a row begins with key and time. The last block is filled first."""
         last = self._con.execute("SELECT number, rows, body FROM block ORDER BY number DESC LIMIT 1").fetchone()
-        number, lines = (
-            (last[0], _unpack_lines(last[2])) if last and last[1] < _BLOCK_ROWS else ((last[0] if last else 0) + 1, [])
+        number, block = (
+            (last[0], _unpack_block(*last[1:])) if last and last[1] < _BLOCK_ROWS else ((last[0] if last else 0) + 1, [])
         )
-        size = sum(map(len, lines))
+        size = sum(len(line) for _, line in block)
         places: list[tuple[bytes, int, int, int]] = []
-        added: list[Row] = []
+        blocks: list[Row] = []
+        rows_by_group: dict[int, list[Row]] = {}
         for stream, row in rows:
-            line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-            if lines and (len(lines) == _BLOCK_ROWS or size + len(line) > _BLOCK_CHARS):
-                self._write_block(number, lines, added)
-                number, lines, size, added = number + 1, [], 0, []
-            places.append((pack_key(row[0]), stream, row[1], number * _LINES + len(lines)))
-            lines.append(line)
-            added.append(row)
+            key, line = _pack_row(row)
+            if block and (len(block) == _BLOCK_ROWS or size + len(line) > _BLOCK_CHARS):
+                blocks.append(_pack_block(number, block))
+                number, block, size = number + 1, [], 0
+            places.append((key, stream, row[1], number * _LINES + len(block)))
+            block.append((key, line))
+            rows_by_group.setdefault(number // _GROUP, []).append(row)
             size += len(line)
-        self._write_block(number, lines, added)
-        self._con.executemany("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)", places)
+        blocks.append(_pack_block(number, block))
+        # The first may have been decoded before it was filled.
+        self._blocks.pop(blocks[0][0], None)
+        self._con.executemany("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", blocks)
+        self._add_signatures(rows_by_group)
+        self._con.executemany("INSERT OR IGNORE INTO stream (key) VALUES (?)", {(stream,) for stream, _ in rows})
+        self._con.executemany(f"INSERT OR REPLACE INTO event VALUES (?, {_STREAM}, ?, ?)", places)
+        if any(row[1] != row[0] >> _HASH_BITS for _, row in rows):
+            self.write_meta(_DELAYED, True)
 
-    def _write_block(self, number: int, lines: list[bytes], added: Sequence[Row]) -> None:
-        """Write all lines of a block, and add its new rows to the signature of its group."""
-        self._blocks.pop(number, None)
-        if added:
-            self._add_signature(number // _GROUP, added)
-        body = zlib.compress(b"\n".join(lines), _LEVEL)
-        self._con.execute("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", [number, len(lines), body])
+    def _add_signatures(self, rows_by_group: Mapping[int, Sequence[Row]]) -> None:
+        """Add new rows to the signatures of their groups, which ascend."""
+        for number, groups in groupby(rows_by_group, key=lambda group: group // _GROUPS):
+            stored = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
+            newest = np.frombuffer(stored[0], "<i8").copy() if stored else np.full(_GROUPS, _NEVER, "<i8")
+            bits = bytearray(stored[1] if stored else bytes(_GROUPS * SIZE))
+            for group in groups:
+                rows, index = rows_by_group[group], group % _GROUPS
+                part = slice(index * SIZE, (index + 1) * SIZE)
+                newest[index] = max(int(newest[index]), *(row[1] for row in rows))
+                bits[part] = make_signature((row[_TEXT] for row in rows), bytes(bits[part]))
+            self._con.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?, ?)", [number, newest.tobytes(), bytes(bits)])
 
-    def _add_signature(self, group: int, rows: Sequence[Row]) -> None:
-        number, index = divmod(group, _GROUPS)
-        stored = self._con.execute("SELECT newest, bits FROM signatures WHERE number = ?", [number]).fetchone()
-        newest = np.frombuffer(stored[0], "<i8").copy() if stored else np.full(_GROUPS, _NEVER, "<i8")
-        bits = bytearray(stored[1] if stored else bytes(_GROUPS * SIZE))
-        part = slice(index * SIZE, (index + 1) * SIZE)
-        newest[index] = max(int(newest[index]), *(row[1] for row in rows))
-        bits[part] = make_signature((row[_TEXT] for row in rows), bytes(bits[part]))
-        self._con.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?, ?)", [number, newest.tobytes(), bytes(bits)])
-
-    def find_groups(self, words: Sequence[str], spans: Sequence[Span] | None) -> list[tuple[int, int]] | None:
+    def find_groups(
+        self, words: Sequence[str], spans: Sequence[Span] | None, times: tuple[int, int] | None
+    ) -> list[tuple[int, int]] | None:
         """Return the groups of events that may hold all words: number and newest time, newest first.
 
-        With `spans` only those with an event of one. None if the words are too short to tell.
+        Only those with an event of one of `spans`, or else of these `times`. None if the words are too short to tell.
         """
         bits = list_bits(words)
         if not len(bits):
             return None
-        span_groups = None if spans is None else self._list_groups(spans)
-        if span_groups is None:
+        chosen = self._list_groups(spans) if spans is not None else None if times is None else self._list_groups_at(times)
+        if chosen is None:
             rows = self._con.execute("SELECT number, newest, bits FROM signatures").fetchall()
         else:
             sql = "SELECT number, newest, bits FROM signatures WHERE number IN ({})"
-            rows = self._fetch_many(sql, sorted({number // _GROUPS for number in span_groups}))
+            rows = self._fetch_many(sql, sorted({number // _GROUPS for number in chosen}))
         newest = np.frombuffer(b"".join(row[1] for row in rows), "<i8")
         indices = select_groups(b"".join(row[2] for row in rows), bits).tolist()
         groups = [(rows[i // _GROUPS][0] * _GROUPS + i % _GROUPS, int(newest[i])) for i in indices]
-        return sorted((g for g in groups if span_groups is None or g[0] in span_groups), key=lambda group: -group[1])
+        return sorted((g for g in groups if chosen is None or g[0] in chosen), key=lambda group: -group[1])
 
     def _list_groups(self, spans: Sequence[Span]) -> set[int]:
-        sql = "SELECT DISTINCT line / ? FROM event WHERE stream = ? AND (ts, id) BETWEEN (?, ?) AND (?, ?)"
+        sql = f"SELECT DISTINCT line / ? FROM event WHERE stream = {_STREAM} AND (ts, id) BETWEEN (?, ?) AND (?, ?)"
         numbers: set[int] = set()
         for stream, (start, start_key), (end, end_key) in spans:
             parameters = [_LINES * _GROUP, stream, start, pack_key(start_key), end, pack_key(end_key)]
             numbers.update(number for (number,) in self._con.execute(sql, parameters))
         return numbers
 
+    def _list_groups_at(self, times: tuple[int, int]) -> set[int]:
+        column, ends = "ts", list[bytes | int](times)
+        if not self.read_meta(_DELAYED):
+            # Keys are in order.
+            column, ends = "id", [pack_key(make_key(time, tail)) for time, tail in zip(times, (0, HASH_MASK), strict=True)]
+        rows = self._con.execute(f"SELECT DISTINCT line / ? FROM event WHERE {column} BETWEEN ? AND ?", [_LINES * _GROUP, *ends])
+        return {number for (number,) in rows}
+
     def read_groups(self, numbers: Iterable[int], probes: Sequence[bytes]) -> list[Row]:
-        """Return the rows of groups in whose stored form all probes are, lower-case letters and digits."""
-        sql = "SELECT body FROM block WHERE number BETWEEN ? AND ?"
+        """Return the rows of groups in whose stored form all probes are, in lower case."""
+        sql = "SELECT rows, body FROM block WHERE number BETWEEN ? AND ?"
         rows: list[Row] = []
         for number in numbers:
-            for (body,) in self._con.execute(sql, [number * _GROUP, (number + 1) * _GROUP - 1]):
-                text = _decompress(body)
+            for count, body in self._con.execute(sql, [number * _GROUP, (number + 1) * _GROUP - 1]):
+                text = _decompress(body[_KEY * count :])
                 lowered = text.lower()
                 if all(probe in lowered for probe in probes):
-                    lines = zip(text.split(b"\n"), lowered.split(b"\n"), strict=True)
-                    rows += [tuple(json.loads(line)) for line, low in lines if all(probe in low for probe in probes)]
+                    lines = zip(_split_keys(body, count), text.split(b"\n"), lowered.split(b"\n"), strict=True)
+                    rows += [_unpack_row(key, line) for key, line, low in lines if all(probe in low for probe in probes)]
         return rows
 
     def read_events(self, keys: Iterable[int]) -> list[Row]:
@@ -205,25 +233,31 @@ class KeyedFile:
     def read_neighbours(self, stream: int, position: tuple[int, int], later: bool, limit: int, offset: int) -> list[Row]:
         """Return a stream's rows next to a position (time, key), nearest first, leaving out the nearest `offset`."""
         than, order = (">", "ASC") if later else ("<", "DESC")
-        sql = f"""SELECT id, line FROM event WHERE stream = ? AND (ts, id) {than} (?, ?)
+        sql = f"""SELECT id, line FROM event WHERE stream = {_STREAM} AND (ts, id) {than} (?, ?)
                   ORDER BY ts {order}, id {order} LIMIT ? OFFSET ?"""
         rows = self._con.execute(sql, [stream, position[0], pack_key(position[1]), limit, offset]).fetchall()
         return [self._read_line(packed, line) for packed, line in rows]
 
+    def read_span(self, span: Span) -> list[Row]:
+        """Return the rows of a stretch of a stream, in order."""
+        stream, (start, start_key), (end, end_key) = span
+        sql = f"SELECT id, line FROM event WHERE stream = {_STREAM} AND (ts, id) BETWEEN (?, ?) AND (?, ?) ORDER BY ts, id"
+        rows = self._con.execute(sql, [stream, start, pack_key(start_key), end, pack_key(end_key)]).fetchall()
+        return [self._read_line(packed, line) for packed, line in rows]
+
     def _read_line(self, packed: bytes, line: int) -> Row:
         number, place = divmod(line, _LINES)
-        lines = self._blocks.get(number)
-        if lines is None:
-            (body,) = self._con.execute("SELECT body FROM block WHERE number = ?", [number]).fetchone() or (b"",)
-            lines = self._blocks[number] = _unpack_lines(body)
+        block = self._blocks.get(number)
+        if block is None:
+            stored = self._con.execute("SELECT rows, body FROM block WHERE number = ?", [number]).fetchone()
+            block = self._blocks[number] = _unpack_block(*stored) if stored else []
             while len(self._blocks) > _CACHED_BLOCKS:
                 self._blocks.popitem(last=False)
         else:
             self._blocks.move_to_end(number)
-        row = tuple(json.loads(lines[place])) if place < len(lines) else (None,)
-        if row[0] != _unpack_key(packed):
+        if place >= len(block) or block[place][0] != packed:
             raise ValueError("another event is in the block")
-        return row
+        return _unpack_row(*block[place])
 
     def add_rows(self, table: str, rows: Sequence[Row]) -> None:
         """Add rows of any other table; they replace those with their keys.
@@ -232,8 +266,7 @@ class KeyedFile:
         the row. Nodes: key and value; None removes the node.
         """
         if table == GRIPS:
-            packed = ((_pack_tail(r[0]), *map(pack_key, r[:3]), *r[3:], _checksum(r)) for r in rows)
-            self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", packed)
+            self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_pack_grip, rows))
         elif table == PAIRS:
             self._add_pairs([(pack_key(hidden), pack_key(shown)) for hidden, shown in rows])
         elif table == SEGMENTS:
@@ -258,15 +291,15 @@ class KeyedFile:
 
     def read_grips(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of those grips that are here."""
-        by_tail = {_pack_tail(key): pack_key(key) for key in keys}
+        times = {_pack_tail(key): key >> _HASH_BITS for key in keys}
         sql = "SELECT * FROM grip WHERE tail IN ({})"
-        return [_unpack_grip(row) for row in self._fetch_many(sql, by_tail) if row[1] == by_tail[row[0]]]
+        return [_unpack_grip(row) for row in self._fetch_many(sql, times) if row[1] == times[row[0]]]
 
     def read_event_grips(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of grips that begin or end in these events, by first event and span."""
         packed = list(map(pack_key, keys))
         rows = {*self._fetch_many("SELECT * FROM grip WHERE event_start IN ({})", packed)}
-        rows |= {*self._fetch_many("SELECT * FROM grip WHERE event_end IN ({}) AND event_end <> event_start", packed)}
+        rows |= {*self._fetch_many("SELECT * FROM grip WHERE event_end IN ({})", packed)}
         return sorted(map(_unpack_grip, rows), key=lambda row: (row[1], row[3], row[4]))
 
     def find_grip(self, tail: int) -> Row | None:
@@ -283,7 +316,7 @@ class KeyedFile:
 
     def clear_table(self, name: str) -> None:
         """Empty a table, for events also their blocks."""
-        for table in (EVENTS, "block", "signatures") if name == EVENTS else (name,):
+        for table in (EVENTS, "stream", "block", "signatures") if name == EVENTS else (name,):
             self._con.execute(f"DELETE FROM {table}")
         self._blocks.clear()
 
@@ -305,9 +338,18 @@ def _pack_tail(key: int) -> bytes:
     return (key & HASH_MASK).to_bytes(10, "big")
 
 
+def _pack_grip(row: Row) -> Row:
+    key, first, last, span_start, span_end, quote_hash, timestamp, segment = row
+    time = key >> _HASH_BITS
+    events = pack_key(first), None if first == last else pack_key(last)
+    return _pack_tail(key), time, *events, span_start, span_end, quote_hash, timestamp - time, segment, _checksum(row)
+
+
 def _unpack_grip(row: Row) -> Row:
-    grip = (*map(_unpack_key, row[1:4]), *row[4:9])
-    if _checksum(grip) != row[9]:
+    tail, time, first, last, span_start, span_end, quote_hash, delay, segment, checksum = row
+    events = _unpack_key(first), _unpack_key(first if last is None else last)
+    grip = (time << _HASH_BITS | _unpack_key(tail), *events, span_start, span_end, quote_hash, time + delay, segment)
+    if _checksum(grip) != checksum:
         raise ValueError("a damaged grip")
     return grip
 
@@ -316,8 +358,28 @@ def _checksum(row: Row) -> int:
     return zlib.crc32(repr(row).encode("ascii"))
 
 
-def _unpack_lines(body: bytes) -> list[bytes]:
-    return _decompress(body).split(b"\n")
+def _pack_row(row: Row) -> _PackedRow:
+    values = (row[1] - (row[0] >> _HASH_BITS), *row[2:])
+    return pack_key(row[0]), _encode_json(values).encode("utf-8", "surrogatepass")
+
+
+def _unpack_row(packed: bytes, line: bytes) -> Row:
+    key, ((delay, *values), _) = _unpack_key(packed), _decode_json(line.decode("utf-8", "surrogatepass"))
+    return key, (key >> _HASH_BITS) + delay, *values
+
+
+def _pack_block(number: int, block: Sequence[_PackedRow]) -> Row:
+    body = b"".join(key for key, _ in block) + zlib.compress(b"\n".join(line for _, line in block), _LEVEL)
+    return number, len(block), body
+
+
+def _split_keys(body: bytes, count: int) -> list[bytes]:
+    return [body[start : start + _KEY] for start in range(0, _KEY * count, _KEY)]
+
+
+def _unpack_block(count: int, body: bytes) -> list[_PackedRow]:
+    lines = _decompress(body[_KEY * count :]).split(b"\n")
+    return list(zip(_split_keys(body, count), lines, strict=True))
 
 
 def _decompress(body: bytes) -> bytes:

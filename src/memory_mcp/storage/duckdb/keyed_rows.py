@@ -3,9 +3,9 @@
 DuckDB scans for it: at 48,000 events a message with its neighbours takes 25 ms of CPU, here 1.5.
 
 Invariants
-1. Rows are returned only while the file holds the committed rows of their table, no more and no fewer. When it is opened, the
-   number and the XOR of its events, and the last change that it has, are compared with the store's; from then on each commit
-   is followed before the next read.
+1. Rows are returned only while the file holds the committed rows of their table, no more and no fewer; events by id also while
+   later ones are missing. When it is opened, the number and the XOR of its events, and the last change that it has, are
+   compared with the store's; from then on each commit is followed before the next read.
 2. Whatever is wrong with the file, the caller gets None and reads the store; the file is filled again by `fill`.
 3. Forgetting removes the file before it commits.
 """
@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +31,9 @@ SelectRows = Callable[[KeyedFile, list[Row]], list[Row]]
 #: Below a data directory; what is in this folder may be deleted at any moment.
 PATH = Path("indexes") / "rows.sqlite"
 #: Events of one portion of filling, other rows, and events that a read takes in by itself before it is answered.
-_EVENT_PORTION, _PORTION, _FEW = 1000, 5000, 200
+_EVENT_PORTION, _PORTION, _FEW = 250, 2000, 200
+#: Neighbours read at once beyond those asked for: some may be hidden.
+_SPARE = 4
 #: Rows that wait in memory for the next read, or until a table is filled; beyond the latter it is filled from the beginning.
 _MOST_PENDING, _MOST_WAITING = 5000, 50_000
 #: Seconds that a read waits for others; then it reads the store. And how long filling waits after it failed.
@@ -43,7 +45,7 @@ _ROWS_AFTER = {
     GRIPS: f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT {_PORTION}",
     PAIRS: f"SELECT event_id, canonical FROM duplicate WHERE event_id > ?::HUGEINT ORDER BY event_id LIMIT {_PORTION}",
     SEGMENTS: f"SELECT key, {SEGMENT} FROM segment_cut WHERE key > ? ORDER BY key LIMIT {_PORTION}",
-    NODES: f"SELECT key FROM node WHERE current AND key > ? ORDER BY key LIMIT {_PORTION // 10}",
+    NODES: f"SELECT key FROM node WHERE current AND key > ? ORDER BY key LIMIT {_PORTION // 4}",
 }
 _FIRST_KEY = -(1 << 63)
 
@@ -115,31 +117,59 @@ class KeyedRows:
                 self._note_version()
             self._close()
 
-    def read_events(self, keys: Sequence[int]) -> list[Row] | None:
-        """Return the rows (`EVENT`) of stored events; None if they have to be read from the store."""
-        return self._read((EVENTS,), lambda file: file.read_events(keys))
+    def read_events(self, keys: Sequence[int]) -> tuple[list[Row], Set[int]]:
+        """Return the rows (`EVENT`) of stored events, and the keys that have to be read from the store."""
+
+        def read(file: KeyedFile) -> tuple[list[Row], Set[int]]:
+            # A row never changes: while events arrive faster than they are copied, those that are here will do.
+            is_current = self._catch_up(file, EVENTS)
+            rows = file.read_events(keys)
+            return rows, set() if is_current else set(keys).difference(row[0] for row in rows)
+
+        return self._read_verified((EVENTS,), read) or ([], set(keys))
 
     def read_neighbours(
-        self, stream: int, position: tuple[int, int], later: bool, limit: int, select_shown: SelectRows
-    ) -> list[Row] | None:
-        """Return up to `limit` rows next to a position (time, key), nearest first; None as above.
+        self, stream: int, position: tuple[int, int], limits: tuple[int, int], select_shown: SelectRows
+    ) -> tuple[list[Row], list[Row]] | None:
+        """Return up to so many rows before and after a position (time, key), nearest first; None as above.
 
         `select_shown` returns those of some rows that are shown.
         """
 
-        def read(file: KeyedFile) -> list[Row]:
-            rows: list[Row] = []
-            offset = 0
-            while len(rows) < limit and (some := file.read_neighbours(stream, position, later, limit + 4, offset)):
-                rows += select_shown(file, some)
-                offset += len(some)
-            return rows[:limit]
+        def read(file: KeyedFile) -> tuple[list[Row], list[Row]]:
+            sides = [
+                file.read_neighbours(stream, position, bool(later), limit + _SPARE, 0) if limit else []
+                for later, limit in enumerate(limits)
+            ]
+            # Asked once for both sides: mostly none is hidden.
+            shown = select_shown(file, [*sides[0], *sides[1]])
+            rows = [row for row in shown if (row[1], row[0]) < position], [row for row in shown if (row[1], row[0]) > position]
+            for later, limit in enumerate(limits):
+                offset = len(sides[later])
+                while len(rows[later]) < limit and (
+                    more := file.read_neighbours(stream, position, bool(later), limit + _SPARE, offset)
+                ):
+                    rows[later].extend(select_shown(file, more))
+                    offset += len(more)
+            return rows[0][: limits[0]], rows[1][: limits[1]]
 
         return self._read((EVENTS, PAIRS), read)
 
-    def find_groups(self, words: Sequence[str], spans: Sequence[Span] | None) -> list[tuple[int, int]] | None:
+    def read_spans(self, spans: Sequence[Span]) -> list[list[Row]] | None:
+        """Return the rows of stretches of streams, in order, none of one with a hidden event; None as above."""
+
+        def read(file: KeyedFile) -> list[list[Row]]:
+            stretches = list(map(file.read_span, spans))
+            hidden = {key for key, _ in file.read_pairs([row[0] for rows in stretches for row in rows])}
+            return [[] if any(row[0] in hidden for row in rows) else rows for rows in stretches]
+
+        return self._read((EVENTS, PAIRS), read)
+
+    def find_groups(
+        self, words: Sequence[str], spans: Sequence[Span] | None, times: tuple[int, int] | None
+    ) -> list[tuple[int, int]] | None:
         """Return the groups of events that may hold all words, as `KeyedFile.find_groups`; None also as above."""
-        return self._read((EVENTS,), lambda file: file.find_groups(words, spans))
+        return self._read((EVENTS,), lambda file: file.find_groups(words, spans, times))
 
     def read_groups(self, numbers: Sequence[int], probes: Sequence[bytes]) -> list[Row] | None:
         """Return the rows of groups that hold all probes; None as above."""
@@ -147,7 +177,15 @@ class KeyedRows:
 
     def read_grips(self, keys: Sequence[int]) -> list[Row] | None:
         """Return the rows (`GRIP`) of stored grips; None as above."""
-        return self._read((GRIPS,), lambda file: file.read_grips(keys))
+
+        def read(file: KeyedFile) -> list[Row]:
+            if len(self._pending[GRIPS]) <= _FEW:
+                self._take_pending(file, GRIPS)
+            pending = {row[0]: row for row in self._pending[GRIPS].copy()}
+            rows = [pending[key] for key in keys if key in pending]
+            return rows + file.read_grips([key for key in keys if key not in pending])
+
+        return self._read_verified((GRIPS,), read)
 
     def find_grip(self, tail: int) -> list[Row] | None:
         """Return the grip with these lower 80 bits, or nothing; None as above."""
@@ -167,13 +205,18 @@ class KeyedRows:
 
     def _read(self, tables: Sequence[str], read: Callable[[KeyedFile], T]) -> T | None:
         """Return what `read` returns of tables that are up to date; None if they are not, or if the file is damaged."""
+        return self._read_verified(
+            tables, lambda file: read(file) if all(self._catch_up(file, table) for table in tables) else None
+        )
+
+    def _read_verified(self, tables: Sequence[str], read: Callable[[KeyedFile], T | None]) -> T | None:
         if not self._verified.issuperset(tables) or not self._lock.acquire(timeout=_WAIT):
             return None
         try:
             file = self._file
             if file is not None and self._verified.issuperset(tables):
                 with self._guard_file():
-                    return read(file) if all(self._catch_up(file, table) for table in tables) else None
+                    return read(file)
             return None
         finally:
             self._lock.release()
@@ -185,12 +228,17 @@ class KeyedRows:
             return True
         committed = self._numbers.committed_event
         if 0 < committed - self._last_event <= _FEW:
-            self._take_events(file, committed)
+            self._add_events(file, *self._fetch_events(self._last_event, committed))
         return committed <= self._last_event
 
-    def _take_events(self, file: KeyedFile, to: int) -> None:
-        # Nothing here may wait for the store's write lock: its holder may wait for the lock of this copy.
-        rows = self._con.fetch_once(_EVENTS_AFTER, [self._last_event, to])
+    def _fetch_events(self, after: int, to: int) -> tuple[list[Row], int]:
+        """Return the rows of events up to a number, at most `to`: what could not be stored yet is taken in later."""
+        # Not waiting for the store's write lock: its holder may wait for the lock of this copy.
+        with self._con.lend_cursor() as cursor:
+            to = min(to, self._numbers.stored_event)
+            return cursor.execute(_EVENTS_AFTER, [after, to]).fetchall(), to
+
+    def _add_events(self, file: KeyedFile, rows: Sequence[Row], to: int) -> None:
         count, ids, contents = self._event_sums
         for row in rows:
             count, ids, contents = count + 1, ids ^ row[3], contents ^ row[2]
@@ -199,11 +247,11 @@ class KeyedRows:
             file.write_meta("events", [to, count, ids, contents])
         self._last_event, self._event_sums = to, (count, ids, contents)
 
-    def _take_pending(self, file: KeyedFile, table: str) -> None:
+    def _take_pending(self, file: KeyedFile, table: str, limit: int = _MOST_WAITING) -> None:
         pending = self._pending[table]
         if pending:
             with file.begin_transaction():
-                file.add_rows(table, [pending.popleft() for _ in range(len(pending))])
+                file.add_rows(table, [pending.popleft() for _ in range(min(len(pending), limit))])
 
     def _note_version(self) -> None:
         """Take in what was committed, and note in the file of which change it is if every table is whole."""
@@ -229,11 +277,21 @@ class KeyedRows:
                     self._verify(self._store_id())
             while not should_stop() and (count := self._fill_portion()):
                 copied += count
-            with self._lock:
-                if copied or sum(map(len, self._pending.values())) > _MOST_PENDING:
-                    self._note_version()
+            if copied or sum(map(len, self._pending.values())) > _MOST_PENDING:
+                self._settle()
             self._retry_at = 0.0
         return copied
+
+    def _settle(self) -> None:
+        """Take in what was committed, in portions, between which reads go on."""
+        for table, pending in self._pending.items():
+            while len(pending) > _FEW and table in self._verified:
+                with self._lock:
+                    if self._file is None:
+                        return
+                    self._take_pending(self._file, table, _EVENT_PORTION)
+        with self._lock:
+            self._note_version()
 
     def _verify(self, store_id: str) -> None:
         """Compare unverified tables with the store; those that differ are emptied and filled.
@@ -278,12 +336,18 @@ class KeyedRows:
                 if self._file is not None and self._filled_to.get(table) == last:
                     self._add_portion(self._file, table, rows)
             return max(count, 1)
+        first = self._last_event
+        to = min(first + _EVENT_PORTION, self._numbers.committed_event)
+        if to - first <= _FEW // 4 or EVENTS not in self._verified:
+            return 0
+        # Before the lock is taken: reads go on meanwhile.
+        rows, to = self._fetch_events(first, to)
         with self._lock:
-            first = self._last_event
-            if self._file is None or EVENTS not in self._verified or self._numbers.committed_event - first <= _FEW // 4:
+            if self._file is None or EVENTS not in self._verified:
                 return 0
-            self._take_events(self._file, min(first + _EVENT_PORTION, self._numbers.committed_event))
-            return self._last_event - first
+            if self._last_event == first:
+                self._add_events(self._file, rows, to)
+        return to - first
 
     def _add_portion(self, file: KeyedFile, table: str, rows: Sequence[Row]) -> None:
         if rows:

@@ -6,9 +6,9 @@ its kind; entries of a transaction end with a flush. What follows a torn end was
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.storage.duckdb.blocks import HEADER, HEADERS, Mend, checksum, find_mend
 
 _FRAME = struct.Struct("<QQ")

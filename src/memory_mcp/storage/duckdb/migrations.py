@@ -16,6 +16,9 @@ STEPS: dict[int, str] = {
     5: "0005_projects.sql",
     6: "0006_trust.sql",
     7: "0007_names.sql",
+    8: "0008_tool_runs.sql",
+    9: "0009_hints.sql",
+    10: "0010_hint_quotations.sql",
 }
 CURRENT = max(STEPS)
 

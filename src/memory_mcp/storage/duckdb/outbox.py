@@ -1,15 +1,24 @@
 """Outbox, positions and request answers, and the counters that number everything."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
 
+from memory_mcp.base.clock import Clock
 from memory_mcp.model.change import NODE_CHANGES, Change, ChangeKind
-from memory_mcp.storage.duckdb.connection import Connection, insert_columns
+from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.recent import RecentChanges
+from memory_mcp.storage.duckdb.statements import insert_columns, run_parsed
 from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
+from memory_mcp.storage.values import WriteRequest
 
+#: Keys of requests kept in memory, some 70 bytes each; with more, each is looked up.
+_MOST_KEYS = 100_000
+#: Answers to re-sent writes that are too old are removed this often (milliseconds).
+_FORGET_MS = 600_000
+#: The key of a request, its answer, and when it was answered (UTC ms).
+RequestRow = tuple[str, str, int]
 _OUTBOX = ("BIGINT", "VARCHAR", "VARCHAR")
 
 
@@ -26,6 +35,8 @@ class Numbers:
         #: The last numbers whose transaction is committed: what a reader may count on.
         self.committed: int = 0
         self.committed_event: int = 0
+        #: The last event in the file; later ones wait in the log.
+        self.stored_event: int = 0
         #: How far the deriver got.
         self.derived: int = 0
         self.changes = RecentChanges()
@@ -34,8 +45,14 @@ class Numbers:
         self.load()
 
     def load(self) -> None:
-        """Read the counters from the store, after opening or a rollback."""
+        """Read the counters from the store, after opening or a rollback.
+
+        While writes wait in the log they are ahead of it, and stay at what was published.
+        """
         self._settling.clear()
+        if self.stored_event < self.committed_event:
+            self.last_event, self.last_change = self.committed_event, self.committed
+            return
         row = self._con.fetch_row(
             """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
                       (SELECT coalesce(max(event_id), -1) FROM event), (SELECT max(value) FROM checkpoint WHERE name = ?)""",
@@ -54,7 +71,18 @@ class Numbers:
         for act in self._settling:
             act()
         self._settling.clear()
+        self.publish()
+        self.stored_event = self.last_event
+
+    def publish(self) -> None:
+        """Let readers count on every number given out."""
         self.committed, self.committed_event = self.last_change, self.last_event
+
+    def number_changes(self, changes: Sequence[tuple[ChangeKind, str]]) -> list[Change]:
+        """Return entries (kind, subject) with the next numbers."""
+        entries = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, self.last_change + 1)]
+        self.last_change += len(entries)
+        return entries
 
 
 def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Sequence[tuple[ChangeKind, str]]) -> int:
@@ -63,17 +91,21 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
     Inside the caller's transaction; they come into memory once it is committed.
     """
     if changes:
-        entries = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, numbers.last_change + 1)]
-        numbers.last_change += len(changes)
-        columns: list[list[Any]] = [[c.seq for c in entries], [c.kind.value for c in entries], [c.subject for c in entries]]
-        insert_columns(con, "outbox", _OUTBOX, columns)
+        entries = numbers.number_changes(changes)
+        insert_changes(con, entries)
         numbers.once_committed(lambda: numbers.changes.add_changes(entries))
     return numbers.last_change
 
 
+def insert_changes(con: duckdb.DuckDBPyConnection, entries: Sequence[Change]) -> None:
+    """Insert numbered entries of the outbox."""
+    columns: list[list[Any]] = [[c.seq for c in entries], [c.kind.value for c in entries], [c.subject for c in entries]]
+    insert_columns(con, "outbox", _OUTBOX, columns)
+
+
 def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
     """Store one position; the deriver's also in memory, once committed."""
-    stored = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
+    stored = run_parsed(con, "UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
     if not stored or not stored[0]:
         con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
     if name == DERIVER:
@@ -82,6 +114,50 @@ def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, 
             numbers.derived = int(value)
 
         numbers.once_committed(settle)
+
+
+class Requests:
+    """Requests that were answered, and which may be: to know without reading that one is new. Under the write lock."""
+
+    def __init__(self, con: Connection, clock: Clock) -> None:
+        self._con, self._clock = con, clock
+        #: Hashes of the stored keys; read when they are first needed.
+        self._hashes: set[int] | None = None
+        self._forgot_ms = 0
+
+    def may_hold(self, request: WriteRequest) -> bool:
+        """Return False only if the request is not stored."""
+        if self._hashes is None:
+            rows = self._con.fetch_rows("SELECT key FROM request LIMIT ?", [_MOST_KEYS + 1])
+            self._hashes = {hash(row[0]) for row in rows}
+        return len(self._hashes) > _MOST_KEYS or hash(request.key) in self._hashes
+
+    def find_answer(self, con: duckdb.DuckDBPyConnection, request: WriteRequest) -> str | None:
+        """Return the answer of a repeated request; remove old answers now and then."""
+        now = self._clock.now_ms()
+        if abs(now - self._forgot_ms) > _FORGET_MS:
+            forget_old_requests(con, now)
+            self.drop()
+            self._forgot_ms = now
+        sql = "SELECT answer FROM request WHERE key = ? AND at_ms >= ?"
+        rows = con.execute(sql, [request.key, now - REQUEST_KEPT_MS]).fetchall()
+        return str(rows[0][0]) if rows else None
+
+    def make_row(self, request: WriteRequest, ids: Iterable[str]) -> RequestRow:
+        """Return the row of a request that stores events with these ids."""
+        if self._hashes is not None:
+            self._hashes.add(hash(request.key))
+        return request.key, request.answer or " ".join(ids), self._clock.now_ms()
+
+    def drop(self) -> None:
+        """Read the keys again when they are next needed."""
+        self._hashes = None
+
+
+def insert_requests(con: duckdb.DuckDBPyConnection, rows: Sequence[RequestRow]) -> None:
+    """Insert answered requests, if any."""
+    if rows:
+        insert_columns(con, "request", ("VARCHAR", "VARCHAR", "BIGINT"), [list(column) for column in zip(*rows, strict=True)])
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:

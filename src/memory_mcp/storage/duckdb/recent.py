@@ -9,9 +9,9 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.change import Change
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip
@@ -25,6 +25,11 @@ _EACH = 600
 #: Changes, some 250 bytes each: readers of an index ask what it does not hold yet. And events whose grips are known, some
 #: 500 bytes with them.
 _CHANGES, _QUOTED = 20_000, 4096
+#: Events that are known by id and text, some 300 bytes each.
+_ARRIVALS = 4000
+#: Characters of events, with `_EACH` for every one, and grips of some 300 bytes that were read by id: questions in a row find
+#: many of the same. Of a reading of more than the last number none is kept: it is bulk work.
+_READ_CHARS, _READ_GRIPS, _READ_AT_ONCE = 1_500_000, 2000, 200
 
 #: An event of a tail: its order, its number, and itself.
 _Placed = tuple[Position, int, Event]
@@ -69,7 +74,7 @@ class _StreamEnd:
 
 
 class RecentEvents:
-    """The latest events by id and number, and the ends of written streams."""
+    """The latest events by id and number, the ends of written streams, and events that were read by id."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,6 +83,10 @@ class RecentEvents:
         self._chars = 0
         self._tails: OrderedDict[int, _StreamEnd] = OrderedDict()
         self._tail_chars = 0
+        self._read: OrderedDict[EventId, Event] = OrderedDict()
+        self._read_chars = 0
+        #: How often all events were dropped.
+        self.drops = 0
 
     def add_events(self, first_seq: int, events: Sequence[Event]) -> None:
         """Add events numbered from `first_seq`; drop the oldest.
@@ -105,7 +114,9 @@ class RecentEvents:
         with self._lock:
             self._forget_arrived()
             self._tails.clear()
-            self._tail_chars = 0
+            self._read.clear()
+            self._tail_chars = self._read_chars = 0
+            self.drops += 1
 
     def _forget_arrived(self) -> None:
         self._arrived.clear()
@@ -124,10 +135,27 @@ class RecentEvents:
             _, tail = self._tails.popitem(last=False)
             self._tail_chars -= tail.chars
 
-    def find_event(self, event_id: EventId) -> Event | None:
-        """Return an event that is kept here; None for any other."""
+    def find_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+        """Return those of some events that are kept here."""
+        events: dict[EventId, Event] = {}
         with self._lock:
-            return self._by_id.get(event_id)
+            for event_id in ids:
+                if (event := self._by_id.get(event_id)) is not None:
+                    events[event_id] = event
+                elif (event := self._read.get(event_id)) is not None:
+                    events[event_id] = event
+                    self._read.move_to_end(event_id)
+        return events
+
+    def keep_read(self, events: Mapping[EventId, Event], drop_count: int) -> None:
+        """Keep events as read when `drops` was `drop_count`; nothing if all were dropped since."""
+        with self._lock:
+            if drop_count != self.drops or len(events) > _READ_AT_ONCE:
+                return
+            self._read_chars += sum(_measure_event(event) for event_id, event in events.items() if event_id not in self._read)
+            self._read.update(events)
+            while self._read_chars > _READ_CHARS:
+                self._read_chars -= _measure_event(self._read.popitem(last=False)[1])
 
     def read_after(self, seq: int, limit: int) -> list[StoredEvent] | None:
         """Return events above `seq`; None when some are not here."""
@@ -136,6 +164,14 @@ class RecentEvents:
                 return None
             first = seq + 1 - self._arrived[0].seq
             return list(islice(self._arrived, first, first + limit))
+
+    def list_arrived(self, after: int, to: int) -> list[StoredEvent]:
+        """Return the last of the events above `after` up to `to`: those that are here."""
+        with self._lock:
+            if not self._arrived or self._arrived[-1].seq < to:
+                return []
+            first = self._arrived[0].seq
+            return list(islice(self._arrived, max(after + 1 - first, 0), max(to + 1 - first, 0)))
 
     def segment_events(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
         """Return a segment's events in order; None when some are not here."""
@@ -147,6 +183,15 @@ class RecentEvents:
             first = bisect_left(tail.events, segment.start, key=lambda placed: placed[0])
             end = bisect_right(tail.events, segment.end, key=lambda placed: placed[0])
             return [event for _, seq, event in tail.events[first:end] if last_seq is None or seq <= last_seq]
+
+    def list_later(self, stream: int, position: Position, limit: int) -> list[Event] | None:
+        """Return a stream's first events after a position; None when some are not here."""
+        with self._lock:
+            tail = self._tails.get(stream)
+            if tail is None or position < tail.floor:
+                return None
+            first = bisect_right(tail.events, position, key=lambda placed: placed[0])
+            return [event for _, _, event in tail.events[first : first + limit]]
 
     def keep_stream_end(self, stream: int, floor: Position, events: Iterable[StoredEvent], last_seen: int) -> None:
         """Keep a stream's events from `floor` on, as read at `last_seen`.
@@ -167,6 +212,43 @@ class RecentEvents:
             self._drop_oldest()
 
 
+class RecentArrivals:
+    """Ids and texts of all events that are stored behind a time, to know without reading that another one is new."""
+
+    def __init__(self) -> None:
+        #: No event that is not here is stored at a later time (UTC ms); None if that is not known.
+        self._floor_ms: int | None = None
+        self._keys: set[int] = set()
+        #: Times of ids, with hashes of texts.
+        self._moments: set[tuple[int, int]] = set()
+
+    def begin(self, newest: int) -> None:
+        """Begin again where `newest` is the highest key that is stored."""
+        self._floor_ms = newest >> 80
+        self._keys.clear()
+        self._moments.clear()
+
+    def add_events(self, keys: Sequence[int], contents: Sequence[int]) -> None:
+        """Add stored events; over 4,000 the earlier half goes."""
+        if self._floor_ms is None:
+            return
+        later = [(key, content) for key, content in zip(keys, contents, strict=True) if key >> 80 > self._floor_ms]
+        self._keys.update(key for key, _ in later)
+        self._moments.update((key >> 80, content) for key, content in later)
+        if len(self._keys) > _ARRIVALS:
+            self._floor_ms = sorted(self._keys)[_ARRIVALS // 2] >> 80
+            self._keys = {key for key in self._keys if key >> 80 > self._floor_ms}
+            self._moments = {moment for moment in self._moments if moment[0] > self._floor_ms}
+
+    def are_new(self, keys: Sequence[int], contents: Sequence[int]) -> bool:
+        """Return whether no event is stored with one of these ids, or with the time and text of one, and their times differ."""
+        if self._floor_ms is None or min(keys) >> 80 <= self._floor_ms:
+            return False
+        moments = [(key >> 80, content) for key, content in zip(keys, contents, strict=True)]
+        is_apart = len({time_ms for time_ms, _ in moments}) == len(keys)
+        return is_apart and self._keys.isdisjoint(keys) and self._moments.isdisjoint(moments)
+
+
 class RecentGrips:
     """All grips of events that were quoted or read lately."""
 
@@ -174,6 +256,8 @@ class RecentGrips:
         self._lock = threading.Lock()
         self._of: OrderedDict[EventId, dict[GripId, Grip]] = OrderedDict()
         self._by_id: dict[GripId, Grip] = {}
+        #: Grips that were read by id.
+        self._read: OrderedDict[GripId, Grip] = OrderedDict()
         #: Transactions taken in so far.
         self.writes = 0
 
@@ -183,10 +267,10 @@ class RecentGrips:
             grips = self._of.get(event_id)
             return None if grips is None else sorted(grips.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
-    def find_grip(self, grip_id: GripId) -> Grip | None:
-        """Return a grip that is kept here; None for any other."""
+    def find_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+        """Return those of some grips that are kept here."""
         with self._lock:
-            return self._by_id.get(grip_id)
+            return {i: grip for i in ids if (grip := self._by_id.get(i) or self._read.get(i)) is not None}
 
     def is_stored(self, grip: Grip) -> bool | None:
         """Return whether a grip is stored; None when unknown here."""
@@ -211,6 +295,14 @@ class RecentGrips:
                 for grip_id in old:
                     self._by_id.pop(grip_id, None)
 
+    def keep_read(self, grips: Mapping[GripId, Grip], write_count: int) -> None:
+        """Keep grips that were read by id, as `keep_grips` does."""
+        with self._lock:
+            if write_count == self.writes and len(grips) <= _READ_AT_ONCE:
+                self._read.update(grips)
+                while len(self._read) > _READ_GRIPS:
+                    self._read.popitem(last=False)
+
     def add_grips(self, grips: Iterable[Grip]) -> None:
         """Add grips that a transaction has stored; counts as a write."""
         with self._lock:
@@ -227,6 +319,7 @@ class RecentGrips:
             self.writes += 1
             self._of.clear()
             self._by_id.clear()
+            self._read.clear()
 
 
 def _measure_event(event: Event) -> int:

@@ -14,7 +14,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -22,11 +21,12 @@ from typing import Any, cast
 import duckdb
 
 from memory_mcp.base import machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, Row, make_copy_config
+from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
-from memory_mcp.storage.duckdb.files import log_path
+from memory_mcp.storage.duckdb.files import log_path, make_copy_config
 from memory_mcp.storage.duckdb.saved import APPENDED, accept_blocks, iter_events, iter_tables, read_log_rows
 from memory_mcp.storage.highwater import DAMAGE_FILE, is_damage_noted
 
@@ -92,6 +92,13 @@ def salvage_store(file: Path, now_ms: int) -> SalvageResult:
     if not done.is_unfinished:
         finish_salvage(file.parent)
     return done
+
+
+def set_aside(file: Path, now_ms: int) -> str:
+    """Copy a damaged file into a folder of its own; return that, relative to the data directory."""
+    folder = _make_folder(file.parent, now_ms)
+    shutil.copy2(file, folder / file.name)
+    return _relative_folder(folder)
 
 
 def finish_salvage(directory: Path) -> None:

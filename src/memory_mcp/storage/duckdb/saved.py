@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, cast
@@ -18,12 +18,13 @@ from typing import Any, cast
 import duckdb
 
 from memory_mcp.base.children import Child
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import Event, stream_key
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, Row, make_copy_config
+from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.doubtful import COLUMNS, KnownStreams, make_event
-from memory_mcp.storage.duckdb.files import log_path
+from memory_mcp.storage.duckdb.files import log_path, make_copy_config
 
 log = logging.getLogger(__name__)
 

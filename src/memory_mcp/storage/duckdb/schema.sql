@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 6). Older files reach this through migrations.py.
+-- The tables as they are today (schema version 9). Older files reach this through migrations.py.
 -- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
 -- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
 -- takes a few milliseconds.
@@ -95,6 +95,34 @@ CREATE TABLE grip (                -- spans, never words
 CREATE TABLE term_delta (key BIGINT NOT NULL, hashes BLOB NOT NULL);
 
 CREATE TABLE frequency (project VARCHAR NOT NULL, hashes BLOB NOT NULL, counts BLOB NOT NULL);
+
+CREATE TABLE tool_run (            -- a call of a tool with its outcome, a row for each key that finds it; no text
+    key    BIGINT  NOT NULL,       -- of its segment
+    call   HUGEINT NOT NULL,       -- event ids
+    result HUGEINT NOT NULL,
+    failed BOOLEAN NOT NULL,
+    kind   TINYINT NOT NULL,       -- 1 invocation, 2 command, 3 file, 4 error
+    hash   BIGINT  NOT NULL
+);
+
+CREATE TABLE hint (                -- what hooks told a client's model at calls of tools
+    hint_id     BIGINT  NOT NULL,   -- from 1
+    at_ms       BIGINT  NOT NULL,
+    session_id  VARCHAR NOT NULL,
+    project     VARCHAR NOT NULL,
+    kind        VARCHAR NOT NULL,   -- file, command or error
+    subject     VARCHAR NOT NULL,
+    text        VARCHAR NOT NULL,   -- '': forgotten; the topic of a rejected one is kept
+    grip_id     VARCHAR NOT NULL,
+    evidence    VARCHAR NOT NULL,   -- ids of the events that the text quotes, a space between
+    topic       BIGINT  NOT NULL,   -- hash of what is said of what
+    call        BIGINT  NOT NULL,   -- hashes of invocations, as in tool_run; 0: none
+    remedy      BIGINT  NOT NULL,
+    call_name   BIGINT  NOT NULL,   -- hashes of the whole calls
+    remedy_name BIGINT  NOT NULL,
+    outcome     VARCHAR NOT NULL,   -- what came of it; '': not known
+    rejected    BOOLEAN NOT NULL
+);
 
 CREATE TABLE alias (old VARCHAR NOT NULL, new VARCHAR NOT NULL);
 

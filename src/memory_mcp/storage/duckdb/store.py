@@ -19,10 +19,12 @@ from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.deferred import open_deferred_writes
 from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
-from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy
+from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy, write_log_path
 from memory_mcp.storage.duckdb.grips import DuckGrips
+from memory_mcp.storage.duckdb.hints import DuckHints
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
@@ -32,6 +34,7 @@ from memory_mcp.storage.duckdb.space import make_disk_full
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
+from memory_mcp.storage.duckdb.tool_runs import DuckToolRuns
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.forgotten import Findings
@@ -110,8 +113,6 @@ class DuckStorage:
         self._high_water = HighWater(directory, clock, looking)
         #: Commits when the rows were last counted, and what came of it.
         self._cached_stats: tuple[int, StoreStats | None] = (0, None)
-        if self._path and not looking:
-            remove_compact_copy(self._path)
         self._con, salvaged = self._connect(clock)
         try:
             self._migrate_schema(timezone)
@@ -125,10 +126,9 @@ class DuckStorage:
             self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects, self._keyed)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted, self._keyed)
             self.grips = DuckGrips(self._con, quoted, self._keyed)
-            self.usage = DuckUsage(self._con)
-            self.superseded = DuckSuperseded(self._con)
-            self.spending = DuckSpending(self._con)
-            self.topics = DuckTopics(self._con)
+            self.usage, self.superseded = DuckUsage(self._con), DuckSuperseded(self._con)
+            self.spending, self.hints = DuckSpending(self._con), DuckHints(self._con)
+            self.topics, self.tool_runs = DuckTopics(self._con), DuckToolRuns(self._con)
             self.audit = DuckAudit(self._con)
             self.tombstones = None
             self.archive = DuckArchive(self._con, self.drop_caches)
@@ -141,11 +141,10 @@ class DuckStorage:
             raise
 
     def _open_keyed_rows(self) -> KeyedRows:
-        directory = None if self._is_read_only else self._directory
         return KeyedRows(
             self._con,
             self._numbers,
-            directory,
+            None if self._is_read_only else self._directory,
             lambda: self._read_meta("store_id"),
             lambda keys: self.toc.read_packed(keys),  # noqa: PLW0108 - made later
         )
@@ -158,6 +157,7 @@ class DuckStorage:
         """
         if self._path is None or self._is_read_only:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._is_read_only), SalvageResult()
+        remove_compact_copy(self._path)
         directory = self._path.parent
         done = salvage_store(self._path, clock.now_ms()) if is_damage_noted(directory) else check_log(self._path, clock.now_ms())
         try:
@@ -171,12 +171,17 @@ class DuckStorage:
         return con, done
 
     def _settle_damage(self, salvaged: SalvageResult, clock: Clock) -> None:
-        """Store what was saved, compare with the mark, and audit it."""
+        """Store what was logged or saved, compare the mark, audit it."""
+        file = None if self._is_read_only else self._path
+        self.events.deferred = open_deferred_writes(self._con, file, self.events.append, clock.now_ms())
         other_losses: dict[str, int] = {}
         if salvaged.is_unfinished and self._directory:
             other_losses = store_saved(self._directory, self.events.append, self._add_rows)
             self.drop_caches()
             self.superseded.drop_records()
+        if self._is_read_only and self._path and machine.size_of(write_log_path(self._path)):
+            log.warning("writes that an earlier process acknowledged are shown when the store is opened for writing")
+            return
         self._high_water.check_mark(self._read_mark, salvaged.folder if salvaged.is_unfinished else "", other_losses)
         if salvaged.folder:
             counts = {
@@ -255,9 +260,7 @@ class DuckStorage:
         )
 
     def _file_bytes(self) -> int:
-        if self._path is None:
-            return 0
-        return machine.size_of(self._path) + machine.size_of(log_path(self._path))
+        return machine.size_of(self._path) + machine.size_of(log_path(self._path)) if self._path else 0
 
     def latest_times(self) -> dict[str, int]:
         return {str(source): int(ms) for source, ms in self._con.fetch_rows("SELECT source, max(ts) FROM event GROUP BY source")}
@@ -279,13 +282,16 @@ class DuckStorage:
             self._numbers.load()
             self._numbers.changes.drop_all()
             self.projects.drop_rules()
-            self.events.drop_recent()
+            self.events.drop_memory()
             self.toc.drop_caches()
             self.superseded.drop_contradictions()
+            self.hints.drop_cache()
             self._quoted.drop_all()
 
     def copy_rows(self, should_stop: Callable[[], bool]) -> int:
-        return self._keyed.fill(should_stop)
+        if not (count := self._keyed.fill(should_stop)):
+            self._con.shrink_memory()
+        return count
 
     def write_checkpoint(self) -> None:
         with self._con.hold_writes():
@@ -388,5 +394,7 @@ class DuckStorage:
         finally:
             self._keyed.close()
             self._con.close()
+            if self.events.deferred:
+                self.events.deferred.close()
             if self._lock:
                 self._lock.release()

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import duckdb
 
 from memory_mcp.model.ids import NodeId, node_key
-from memory_mcp.storage.duckdb.connection import Connection, insert_columns
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 
 

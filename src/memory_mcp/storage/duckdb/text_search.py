@@ -1,12 +1,12 @@
 """The newest events whose texts hold some words, letter by letter.
 
-Signatures of groups of events (`storage.trigrams`) say where they may be; these groups are read newest first until no older one
-can matter. Without a keyed copy, for words of less than three
+Signatures of groups of events (`storage.ngrams`) say where they may be; these groups are read newest first until no older one
+can matter. Without a keyed copy, for words of less than four
 letters and for words that most groups may hold, the engine reads every text.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_mcp.model.event import stream_key
@@ -17,6 +17,7 @@ from memory_mcp.storage.duckdb.conditions import make_row_filter
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.keyed_file import Span
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
+from memory_mcp.storage.rows import EVENT
 from memory_mcp.storage.values import Scope
 
 #: Parameters: see `span_columns`.
@@ -24,9 +25,18 @@ SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?:
              unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
 INSIDE = """(e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
   AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))"""
+#: The same with the key of each stretch, and a last event number or None.
+IN_SEGMENTS = f"""
+SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
+FROM (SELECT unnest(?::BIGINT[]) AS key, {SPANS}) s
+JOIN event e ON e.stream = s.own
+WHERE {INSIDE}
+  AND (? IS NULL OR e.seq <= ?) {{which}}
+ORDER BY s.key, e.ts, e.event_id"""
 #: Groups that are read in the first round, in each later one twice as many; after how many it is judged; and in all.
-_FIRST_ROUND, _TRIAL, _MOST_GROUPS = 8, 24, 200
-_ASCII_WORD = re.compile(r"[A-Za-z0-9]{3,}")
+_FIRST_ROUND, _TRIAL, _MOST_GROUPS = 8, 24, 400
+#: ASCII but white space and what JSON escapes.
+_PLAIN_PIECE = re.compile(r"[!#-\[\]-~]{2,}")
 
 
 class TextSearch:
@@ -43,13 +53,13 @@ class TextSearch:
 
         With `segments` only their events are searched.
         """
-        ends = None if segments is None else [_list_ends(s) for s in segments]
-        spans = None if segments is None or ends is None else [(s.stream, *e) for s, e in zip(segments, ends, strict=True)]
-        groups = self._keyed.find_groups(words, spans)
+        spans = None if segments is None else list_spans(segments)
+        window = scope.window
+        groups = self._keyed.find_groups(words, spans, None if window is None else (window.start_ms, window.end_ms))
         if groups is None:
             return None
-        # Letters and digits are the same in whatever form a row is stored: the longest stretch of each word is looked for there.
-        probes = [max(pieces, key=len).lower().encode() for word in words if (pieces := _ASCII_WORD.findall(word))]
+        # These characters are the same in the form in which a row is stored.
+        probes = list({piece.lower().encode() for word in words for piece in _PLAIN_PIECE.findall(word)})
         is_match, is_inside = make_row_filter(scope, names, words), _SpanFilter(spans)
         rows: list[Row] = []
         start, size = 0, _FIRST_ROUND
@@ -89,6 +99,11 @@ def span_columns(segments: Sequence[Segment]) -> list[Any]:
     """Return the columns of segments' streams and ends for `SPANS`."""
     ends = [_list_ends(s) for s in segments]
     return [[s.stream for s in segments], *([end[i][j] for end in ends] for i in (0, 1) for j in (0, 1))]
+
+
+def list_spans(segments: Iterable[Segment]) -> list[Span]:
+    """Return segments' stretches of their streams."""
+    return [(s.stream, *_list_ends(s)) for s in segments]
 
 
 def _list_ends(segment: Segment) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -15,7 +15,7 @@ from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
 from memory_mcp.storage.base import TocStore
-from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
+from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.days import DaySumCache, DaySums
 from memory_mcp.storage.duckdb.keyed_file import NODES, SEGMENTS
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
@@ -33,6 +33,7 @@ from memory_mcp.storage.duckdb.stamps import (
     Stamped,
     StreamCuts,
 )
+from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, pack_node, segment_columns, segment_of, unpack_node
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
@@ -243,6 +244,9 @@ class DuckToc(DuckTerms, TocStore):
         sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.fetch_rows(sql, list(parameters))]
 
+    def tally_with(self, first_day: str, after_day: str, cuts: Sequence[Segment]) -> Tally:
+        return self._days.tally_days(first_day, after_day, cuts, self.get_segments(cut.key for cut in cuts))
+
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return counts; without a project from sums kept in memory."""
         if project is None:
@@ -268,12 +272,15 @@ class DuckToc(DuckTerms, TocStore):
         return self._days.list_days(first_day, after_day, project)
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+        """Return segments; a month's are read together, since its days are asked for one after the other."""
+        first, after = _extend_to_month(first_day, after_day)
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
-        parameters = [first_day, after_day, project, project]
-        return self._spans.get_cuts(
-            (first_day, after_day, project), lambda: [segment_of(r) for r in self._con.fetch_rows(sql, parameters)]
+        parameters = [first, after, project, project]
+        cuts = self._spans.get_cuts(
+            (first, after, project), lambda: [segment_of(r) for r in self._con.fetch_rows(sql, parameters)]
         )
+        return [cut for cut in cuts if first_day <= cut.day < after_day]
 
     def get_freshness(self) -> Freshness:
         days = self._con.fetch_rows(
@@ -304,7 +311,7 @@ class DuckToc(DuckTerms, TocStore):
         keys = list({node_key(i) for i in ids})
         add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
         self._numbers.once_committed(lambda: self._keyed.note_rows(NODES, [(key, None) for key in keys]))
-        for table in ("node", "bullet", "bullet_grip", "term_delta"):
+        for table in ("node", "bullet", "bullet_grip", "term_delta", "tool_run"):
             con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
@@ -362,3 +369,12 @@ class DuckToc(DuckTerms, TocStore):
             batch = keys[start : start + 1000]
             pins, nodes = self.list_pins(), self._read_nodes(batch)
             yield from (replace(nodes[key], pinned=nodes[key].node_id in pins) for key in batch if key in nodes)
+
+
+def _extend_to_month(first_day: str, after_day: str) -> tuple[str, str]:
+    """Return first day and day after the last of the month that the span lies in; the span as it is if it is in several."""
+    if len(first_day) != len("2026-01-31"):
+        return first_day, after_day
+    year, month = int(first_day[:4]), int(first_day[5:7])
+    following = f"{year + month // 12:04}-{month % 12 + 1:02}-01"
+    return (f"{first_day[:7]}-01", following) if after_day <= following else (first_day, after_day)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from memory_mcp.model.ids import TopicId
 from memory_mcp.model.topic import TopicLabel, TopicRecord
-from memory_mcp.storage.duckdb.connection import Connection, insert_columns
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.rows import TOPIC, topic_columns, topic_of
 
 _TYPES = ("VARCHAR", "BIGINT", "BOOLEAN", "BLOB", "VARCHAR", "BOOLEAN", "VARCHAR")

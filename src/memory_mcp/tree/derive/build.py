@@ -1,11 +1,12 @@
 """Build nodes, grips and terms from segments with their events. Pure."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import hashes_in
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
@@ -24,7 +25,9 @@ from memory_mcp.model.toc import (
     is_by_agent,
     make_agent_author,
 )
+from memory_mcp.model.tool_run import ToolRun
 from memory_mcp.tree.derive.grips import covering_grips, cut_grips, span_grip
+from memory_mcp.tree.outcomes.runs import runs_of
 from memory_mcp.tree.summarize.base import BulletDraft, Summarizer
 
 #: Grips named by one bullet at most.
@@ -46,6 +49,8 @@ class SegmentWork:
     openings: frozenset[int] = frozenset()
     #: Those of them that it shares with many other segments.
     repeated: frozenset[int] = frozenset()
+    #: The events whose tool runs are not stored yet; None: of all of them.
+    fresh: frozenset[EventId] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,9 @@ class DerivedSegment:
     node: TocNode
     grips: tuple[Grip, ...]
     hashes: bytes
+    #: Those that are to be stored; with `resets_runs` in the place of all stored ones.
+    runs: tuple[ToolRun, ...] = ()
+    resets_runs: bool = False
 
 
 def derive_segments(batch: Sequence[SegmentWork], calendar: Calendar, summarizer: Summarizer) -> list[DerivedSegment]:
@@ -96,7 +104,9 @@ def derive_segment(work: SegmentWork, calendar: Calendar, summarizer: Summarizer
         projects=(segment.project,) if segment.project else (),
     )
     node = keep_refinement(node, work.former_node, partial(source_of_events, events))
-    return DerivedSegment(segment, node, tuple(grips), hashes_of(events, work.openings))
+    resets = work.fresh is None and work.former_node is not None
+    runs = runs_of(events, segment.key, work.fresh)
+    return DerivedSegment(segment, node, tuple(grips), hashes_of(events, work.openings), runs, resets)
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:

@@ -4,9 +4,10 @@ Between a kill and the next start the checkpoint says where to go on; a step don
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from memory_mcp.base import metrics
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, is_recap
@@ -22,6 +23,8 @@ from memory_mcp.tree.summarize.base import Summarizer
 from memory_mcp.tree.summarize.stretch import openings_of
 
 DeriveBatch = Callable[[Sequence[SegmentWork]], list[DerivedSegment]]
+#: Returns a build with the periods above its segments; None if it cannot.
+AddPeriods = Callable[[Build], Build | None]
 
 #: Name of the deriver's checkpoint; it counts events.
 FOLLOWER = "deriver"
@@ -68,12 +71,14 @@ class SegmentDeriver:
         derive_batch: DeriveBatch | None = None,
         size: int = BATCH,
         steps: int | None = None,
+        add_periods: AddPeriods | None = None,
     ) -> None:
         """Derive everything pending, or `steps` steps of `size` events.
 
         Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
         the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
-        processes; it must give what `derive.build.derive` gives. Errors are passed on: steps done stay done.
+        processes; it must give what `derive.build.derive` gives; `add_periods` adds the periods above its segments to a build.
+        Errors are passed on: steps done stay done.
         """
         work = derive_batch or (lambda batch: derive_segments(batch, self._calendar, self._summarizer))
         changed = False
@@ -84,7 +89,7 @@ class SegmentDeriver:
             if not batch:
                 break
             with metrics.run("derive"):
-                changed |= self._derive_step([s.event for s in batch], batch[-1].seq, work)
+                changed |= self._derive_step([s.event for s in batch], batch[-1].seq, work, add_periods)
             self._checkpoint = batch[-1].seq
             if progress:
                 progress(len(batch))
@@ -107,7 +112,9 @@ class SegmentDeriver:
         touched, self.touched = self.touched, set()
         return touched
 
-    def _derive_step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
+    def _derive_step(
+        self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch, add_periods: AddPeriods | None
+    ) -> bool:
         work = self._collect_work(self._place_events(events), derived_to)
         try:
             counts_before, counts_after = self._terms.expected_counts(
@@ -130,11 +137,12 @@ class SegmentDeriver:
                 derived = list(
                     ({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(changed_work)}).values()
                 )
-            self._publish_step(derived, added, derived_to)
+            is_rolled_up = self._publish_step(derived, added, derived_to, add_periods)
         except BaseException:
             self._terms.forget()
             raise
-        self.touched.update(d.segment.day for d in derived)
+        if not is_rolled_up:
+            self.touched.update(d.segment.day for d in derived)
         if self._steps_since_fold is not None:
             self._steps_since_fold += 1
         return bool(derived)
@@ -196,7 +204,14 @@ class SegmentDeriver:
             if len(events) != cut.events or cut.key in changes.recounted:
                 counted = replace(cut, events=len(events), tokens=sum(map(size_of, events)))
             work.append(
-                SegmentWork(counted, tuple(events), former_nodes.get(cut.key), recap_of(cut, changes.recaps), openings_of(events))
+                SegmentWork(
+                    counted,
+                    tuple(events),
+                    former_nodes.get(cut.key),
+                    recap_of(cut, changes.recaps),
+                    openings_of(events),
+                    fresh=changes.find_fresh(cut.key, members.get(cut.key, ()), cut.key in former_nodes),
+                )
             )
         return work
 
@@ -209,29 +224,42 @@ class SegmentDeriver:
         former_nodes = self._storage.toc.get_nodes(ids)
         recaps = self._storage.events.list_recaps({cut.stream for cut in cuts.values()})
         work = [
-            SegmentWork(cut, tuple(events[key]), former_nodes.get(cut.node_id), recap_of(cut, recaps), openings_of(events[key]))
+            SegmentWork(
+                cut,
+                tuple(events[key]),
+                former_nodes.get(cut.node_id),
+                recap_of(cut, recaps),
+                openings_of(events[key]),
+                fresh=frozenset(),
+            )
             for key, cut in cuts.items()
             if events.get(key)
         ]
         return [stored for stored in work if not stored.openings.isdisjoint(openings)]
 
-    def _publish_step(self, derived: Sequence[DerivedSegment], added: AddedRows, derived_to: int) -> None:
-        self._storage.toc.publish_build(
-            Build(
-                segments=tuple(d.segment for d in derived),
-                nodes=tuple(d.node for d in derived),
-                grips=tuple(g for d in derived for g in d.grips),
-                terms=tuple(added.rows),
-                frequencies=tuple(added.frequencies),
-                reset_terms=tuple(added.reset),
-                derived_to=derived_to,
-            )
+    def _publish_step(
+        self, derived: Sequence[DerivedSegment], added: AddedRows, derived_to: int, add_periods: AddPeriods | None
+    ) -> bool:
+        """Publish segments; return whether their periods were published with them."""
+        build = Build(
+            segments=tuple(d.segment for d in derived),
+            nodes=tuple(d.node for d in derived),
+            grips=tuple(g for d in derived for g in d.grips),
+            terms=tuple(added.rows),
+            frequencies=tuple(added.frequencies),
+            reset_terms=tuple(added.reset),
+            runs=tuple(r for d in derived for r in d.runs),
+            reset_runs=tuple(d.segment.key for d in derived if d.resets_runs),
+            derived_to=derived_to,
         )
+        with_periods = add_periods(build) if add_periods else None
+        self._storage.toc.publish_build(with_periods or build)
         if added.reset:
             # Killed before this, the periods hold a few terms too many: a visit too many, until the next rebuild.
             shrunk = {d.segment.day for d in derived if d.node.node_id in added.reset}
             refit_all(self._storage.toc, shrunk)
             self._terms.forget()
+        return with_periods is not None
 
 
 @dataclass(slots=True)
@@ -249,6 +277,12 @@ class _BatchChanges:
     recaps: Sequence[Event] = ()
     #: Cuts that may have lost an event to its duplicate.
     recounted: set[int] = field(default_factory=set)
+
+    def find_fresh(self, key: int, members: Sequence[Event], is_stored: bool) -> frozenset[EventId] | None:
+        """Return the events of a segment whose tool runs are not stored; None: all."""
+        if not is_stored or key in self.recounted:
+            return None
+        return frozenset(event.event_id for event in members)
 
 
 def _mark_recap_segments(cuts: Sequence[Segment], events: Sequence[Event], changes: _BatchChanges) -> None:

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from enum import Enum, Flag, auto
 
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.tree.derive.build import DerivedSegment, SegmentWork
 from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from memory_mcp.tree.derive.rollup import RollUps
@@ -219,6 +219,14 @@ class Derivation:
     def lacks_a_period(self) -> bool:
         """Return whether a published segment's day has no node."""
         return self._rollups.lacks_day(self._segments.touched)
+
+    def run_together(self) -> None:
+        """Derive what is pending here, and publish segments and periods in one transaction. Errors are passed on."""
+        with self.publishing:
+            self._segments.run(add_periods=self._rollups.add_periods)
+            self._segments.touched |= self._settle()
+            if self.has_touched:
+                self.roll_up_touched()
 
     def roll_up_touched(self) -> int:
         """Roll up the periods of published segments; return the count.

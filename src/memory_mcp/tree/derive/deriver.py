@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DiskFull
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,10 @@ class Patience:
     silence: float = 0.0
     #: After the first, however many follow it.
     longest: float = 0.0
+
+
+#: Nothing is waited for.
+AT_ONCE = Patience()
 
 
 @dataclass(slots=True)
@@ -56,7 +60,7 @@ class NotifiedWorker:
         work: Callable[[], float | None],
         interval: float = MIN_INTERVAL,
         name: str = "deriver",
-        patience: Patience = Patience(),
+        patience: Patience = AT_ONCE,
     ) -> None:
         self._work = work
         self._interval = interval

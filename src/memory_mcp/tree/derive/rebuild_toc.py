@@ -8,8 +8,9 @@ On a healthy store it changes nothing. Killed at any point it leaves a valid sto
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents_of, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
@@ -152,6 +153,8 @@ class TocRebuild:
                 grips=tuple(g for d in derived for g in d.grips),
                 terms=tuple(TermDelta(d.node.node_id, d.hashes) for d in wrong),
                 reset_terms=tuple(d.node.node_id for d in wrong),
+                runs=tuple(r for d in derived for r in d.runs),
+                reset_runs=tuple(c.key for c in cuts),
                 relist=True,
             )
         )

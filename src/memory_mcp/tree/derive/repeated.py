@@ -13,7 +13,7 @@ from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import TocStore
 from memory_mcp.tree.derive.build import SegmentWork
-from memory_mcp.tree.derive.terms import Hashes, children_of, read_sets
+from memory_mcp.tree.derive.terms import Hashes, children_of_each, read_sets
 
 #: Segments from which an opening is common to them. On three it may be a task that was taken up again.
 COMMON = 4
@@ -37,9 +37,8 @@ def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:
     while level:
         holder_ids = [node_id for node_id, hashes in read_sets(store, level).items() if _has_any(hashes, opening_hashes)]
         segment_ids += [node_id for node_id in holder_ids if level_of(node_id) is TocLevel.SEGMENT]
-        level = [
-            child for node_id in holder_ids if level_of(node_id) is not TocLevel.SEGMENT for child in children_of(store, node_id)
-        ]
+        below = children_of_each(store, [node_id for node_id in holder_ids if level_of(node_id) is not TocLevel.SEGMENT])
+        level = [child for children in below.values() for child in children]
     return segment_ids
 
 

@@ -18,15 +18,14 @@ from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, T
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.tree.derive.build import keep_refinement, salience_of, source_of_children
-from memory_mcp.tree.derive.terms import children_of
+from memory_mcp.tree.derive.pending import PendingToc, PeriodSource
+from memory_mcp.tree.derive.terms import children_of, children_of_each
 from memory_mcp.tree.summarize.base import Summarizer
 
 #: Bullets of a period.
 BULLETS = 10
 #: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
 _PER_PUBLISH = 200
-#: Up to this many days are read one by one: a live write touches one, and others may be years apart.
-_DAYS_ALONE = 4
 
 
 def plan_rollups(freshness: Freshness) -> list[list[NodeId]]:
@@ -85,42 +84,46 @@ class RollUps:
         All of them in one transaction, and without looking at any other: a live write touches one day.
         Periods whose children say the same get new counts alone.
         """
+        toc = self._storage.toc
+        former_nodes = toc.get_nodes({period for day in days for period in rollup_targets(day)})
+        return self._publish_nodes(self._compute_above(days, former_nodes, toc), former_nodes)
+
+    def add_periods(self, build: Build) -> Build | None:
+        """Return a build of segments with the periods above them; None if the store cannot tell their counts."""
+        days = {segment.day for segment in build.segments}
+        toc = PendingToc(self._storage.toc, build)
+        former_nodes = toc.get_nodes({period for day in days for period in rollup_targets(day)})
+        try:
+            changed, unchanged = _split_changed(self._compute_above(days, former_nodes, toc), former_nodes)
+        except LookupError:
+            return None
+        return replace(build, nodes=(*build.nodes, *changed), count_updates=unchanged)
+
+    def _compute_above(self, days: Iterable[str], former_nodes: Mapping[NodeId, TocNode], toc: PeriodSource) -> list[TocNode]:
         targets = {period for day in days for period in rollup_targets(day)}
-        former_nodes = self._storage.toc.get_nodes(targets)
         new_nodes: dict[NodeId, TocNode] = {}
         for level in PERIODS:
             ids = sorted(t for t in targets if level_of(t) is level)
             unchanged_ids = [
                 i
                 for i in ids
-                if i in former_nodes and level is not TocLevel.DAY and not self._has_changed_child(i, new_nodes, former_nodes)
+                if i in former_nodes and level is not TocLevel.DAY and not _has_changed_child(toc, i, new_nodes, former_nodes)
             ]
-            new_nodes |= {
-                n.node_id: n for n in self.compute_nodes([i for i in ids if i not in unchanged_ids], former_nodes, new_nodes)
-            }
+            changed_ids = [i for i in ids if i not in unchanged_ids]
+            new_nodes |= {n.node_id: n for n in self._compute_nodes(toc, changed_ids, former_nodes, new_nodes)}
             for i in unchanged_ids:
-                tally = self._period_tally(i)
+                tally = _tally_period(toc, i)
                 former = replace(former_nodes[i], agents=tally.agents, projects=tally.projects)
                 new_nodes[i] = replace(former, version=former.version + 1, session_count=tally.sessions, event_count=tally.events)
-        return self._publish_nodes(list(new_nodes.values()), former_nodes)
+        return list(new_nodes.values())
 
     def lacks_day(self, days: Iterable[str]) -> bool:
         """Return whether one of these days has no node yet."""
         ids = [day_id(day) for day in days]
         return len(self._storage.toc.get_nodes(ids)) < len(ids)
 
-    def _has_changed_child(
-        self, node_id: NodeId, new_nodes: Mapping[NodeId, TocNode], former_nodes: Mapping[NodeId, TocNode]
-    ) -> bool:
-        if author_digest(former_nodes[node_id].author):
-            return True
-        children = (i for i in children_of(self._storage.toc, node_id) if i in new_nodes)
-        return any(not _says_the_same(former_nodes.get(i), new_nodes[i]) for i in children)
-
     def _publish_nodes(self, nodes: Sequence[TocNode], former_nodes: Mapping[NodeId, TocNode]) -> int:
-        changed = tuple(n for n in nodes if not _says_the_same(former_nodes.get(n.node_id), n))
-        changed_ids = {n.node_id for n in changed}
-        unchanged = tuple(replace(n, version=former_nodes[n.node_id].version) for n in nodes if n.node_id not in changed_ids)
+        changed, unchanged = _split_changed(nodes, former_nodes)
         if nodes:
             self._storage.toc.publish_build(Build(nodes=changed, count_updates=unchanged))
         return len(nodes)
@@ -135,32 +138,47 @@ class RollUps:
         `former_nodes` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
         Nothing is written.
         """
-        if len(ids) > _DAYS_ALONE and level_of(ids[0]) is TocLevel.DAY:
-            children_of_period: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
-            first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
-            for cut in self._storage.toc.list_day_segments(first.isoformat(), after.isoformat(), None):
-                if day_id(cut.day) in children_of_period:
-                    children_of_period[day_id(cut.day)].append(cut.node_id)
-        else:
-            children_of_period = {i: children_of(self._storage.toc, i) for i in ids}
-        child_nodes = self._storage.toc.get_nodes([c for children in children_of_period.values() for c in children]) | dict(
-            fresh or {}
-        )
+        return self._compute_nodes(self._storage.toc, ids, former_nodes, fresh or {})
+
+    def _compute_nodes(
+        self, toc: PeriodSource, ids: Sequence[NodeId], former_nodes: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode]
+    ) -> list[TocNode]:
+        children_of_period = children_of_each(toc, ids)
+        child_nodes = toc.get_nodes([c for children in children_of_period.values() for c in children]) | dict(fresh)
         nodes = []
         for node_id in ids:
             children = sorted(
                 (child_nodes[c] for c in children_of_period[node_id] if c in child_nodes), key=lambda n: (n.start_ms, n.node_id)
             )
             if children:
-                node = roll_up(node_id, children, self._period_tally(node_id), self._calendar, self._summarizer)
+                node = roll_up(node_id, children, _tally_period(toc, node_id), self._calendar, self._summarizer)
                 earlier = former_nodes.get(node_id)
                 node = keep_refinement(node, earlier, partial(source_of_children, children))
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
 
-    def _period_tally(self, node_id: NodeId) -> Tally:
-        first, after = span_of(node_id)
-        return self._storage.toc.tally_days(first.isoformat(), after.isoformat(), None)
+
+def _tally_period(toc: PeriodSource, node_id: NodeId) -> Tally:
+    first, after = span_of(node_id)
+    return toc.tally_days(first.isoformat(), after.isoformat(), None)
+
+
+def _has_changed_child(
+    toc: PeriodSource, node_id: NodeId, new_nodes: Mapping[NodeId, TocNode], former_nodes: Mapping[NodeId, TocNode]
+) -> bool:
+    if author_digest(former_nodes[node_id].author):
+        return True
+    children = (i for i in children_of(toc, node_id) if i in new_nodes)
+    return any(not _says_the_same(former_nodes.get(i), new_nodes[i]) for i in children)
+
+
+def _split_changed(
+    nodes: Sequence[TocNode], former_nodes: Mapping[NodeId, TocNode]
+) -> tuple[tuple[TocNode, ...], tuple[TocNode, ...]]:
+    """Return the nodes that say something else than before, and the others with their former versions."""
+    changed = tuple(n for n in nodes if not _says_the_same(former_nodes.get(n.node_id), n))
+    changed_ids = {n.node_id for n in changed}
+    return changed, tuple(replace(n, version=former_nodes[n.node_id].version) for n in nodes if n.node_id not in changed_ids)
 
 
 def _says_the_same(former: TocNode | None, now: TocNode) -> bool:

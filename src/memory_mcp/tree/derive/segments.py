@@ -14,9 +14,10 @@ Change here: when a segment closes.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType, is_recap

@@ -6,16 +6,17 @@ so that one event never rewrites a year's set.
 
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import PERIODS, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.values import Build, DocumentFrequency, TermDelta
+from memory_mcp.tree.derive.pending import PeriodSource
 
 Hashes = npt.NDArray[np.uint32]
 #: Document frequencies of a project: its name, sorted hashes (uint32) and counts (int32) as bytes.
@@ -25,6 +26,8 @@ EMPTY: Hashes = np.empty(0, dtype="<u4")
 _MAX_BYTES = 48 * 1024 * 1024
 #: Segments published last whose sets are kept as well, some 5 KB each: most of what comes belongs to one of these.
 _LIVE = 64
+#: Up to this many days are read one by one: a live write touches one, and others may be years apart.
+_DAYS_ALONE = 4
 #: Rows of document frequencies that are kept separate: joining them takes a tenth of a second where the vocabulary is large.
 _MOST_ROWS = 200
 
@@ -78,7 +81,7 @@ def subtract_set(hashes: Hashes, excluded: Hashes) -> Hashes:
     return fresh
 
 
-def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
+def children_of(store: PeriodSource, node_id: NodeId) -> list[NodeId]:
     """Return a period's parts by time.
 
     Read from the cuts, so it is right before any roll-up has run.
@@ -93,14 +96,28 @@ def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
     return [day_id(day) for day in days]
 
 
+def children_of_each(store: PeriodSource, ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
+    """Return the parts of each period by time; many days are read at once."""
+    days = {i for i in ids if level_of(i) is TocLevel.DAY}
+    if len(days) <= _DAYS_ALONE:
+        return {i: children_of(store, i) for i in ids}
+    parts: dict[NodeId, list[NodeId]] = {i: [] if i in days else children_of(store, i) for i in ids}
+    first, after = min(span_of(i)[0] for i in days), max(span_of(i)[1] for i in days)
+    for cut in store.list_day_segments(first.isoformat(), after.isoformat(), None):
+        if (day := day_id(cut.day)) in days:
+            parts[day].append(cut.node_id)
+    return parts
+
+
 def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
     """Return the whole set of each node."""
     rows = store.get_term_sets(ids)
     sets = {node_id: union_sets(map(from_bytes, parts)) for node_id, parts in rows.items()}
+    below = children_of_each(store, [i for i in ids if i not in sets and level_of(i) is not TocLevel.SEGMENT])
+    child_sets = read_sets(store, list(dict.fromkeys(chain(*below.values())))) if any(below.values()) else {}
     for node_id in ids:
         if node_id not in sets:
-            below = children_of(store, node_id) if level_of(node_id) is not TocLevel.SEGMENT else []
-            sets[node_id] = union_sets(read_sets(store, below).values()) if below else EMPTY
+            sets[node_id] = union_sets(child_sets[child] for child in below.get(node_id, ()))
     return sets
 
 
@@ -346,7 +363,7 @@ class Frequencies:
             hashed, total = np.uint32(term_hash), 0
             parts_of_project = self._by_project
             for hashes, counts in chain(*parts_of_project.values()) if project is None else parts_of_project.get(project, ()):
-                position = int(np.searchsorted(hashes, hashed))
+                position = int(hashes.searchsorted(hashed))
                 if position < len(hashes) and hashes[position] == hashed:
                     total += int(counts[position])
             self._cached[term_hash, project] = total

@@ -4,9 +4,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import snippet, term_set
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
 from memory_mcp.model.topic import MAX_LABEL

@@ -4,9 +4,9 @@ Of a node those are bounded lines in which every quotation has a label.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId

@@ -3,9 +3,9 @@
 Change here: what a language model is told, or what is believed of its answer.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.model.toc import MemoryKind

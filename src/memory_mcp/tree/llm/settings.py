@@ -1,7 +1,8 @@
 """Settings of the command that improves summaries; nothing is asked unless one is named."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 
 

@@ -1,9 +1,9 @@
 """The contract of a summarizer and the values it returns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode

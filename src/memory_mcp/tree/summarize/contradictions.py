@@ -11,16 +11,18 @@ Invariants
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_set
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.tree.summarize.kinds import Cue, cues_of
 
+#: Of the rules: results that are saved with another count as none.
+VERSION = 1
 #: Kinds of statement that hold until revoked.
 FIRM = frozenset((MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFERENCE))
 #: Fewest and most words of a statement that is compared: shorter ones name nothing, longer ones say several things.

@@ -7,8 +7,8 @@ Invariants
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, EventType, Role, is_recap
 from memory_mcp.model.exchange import QUESTION_MARKS
@@ -22,7 +22,8 @@ _MAX_QUESTION, _MAX_ANSWER_SHOWN, _MAX_ANSWER = 118, 78, 240
 _MIN_TELLING_WORDS, _MIN_TELLING_WEIGHT = 3, 0.15
 # How a client reports the choice from a list.
 _PICKED = lazy_pattern(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
-_PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
+#: Tools by which a person chooses from a list.
+PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
 #: How an answer to a tool's question follows it.
 _REPLY = lazy_pattern(r"^(?P<question>(?:>[^\n]*\n)+)(?P<answer>[^>\s].*?)(?=\n\n>|\Z)", re.M | re.S)
 _OPTION = lazy_pattern(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
@@ -69,7 +70,7 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
         call_id = event.metadata.get("tool_use_id", "")
         if event.type is EventType.TOOL_CALL and call_id:
             calls[call_id] = event
-        if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in _PICKERS:
+        if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in PICKERS:
             for match in _PICKED.finditer(event.text):
                 source = Source(event.event_id, *match.span())
                 decisions.append(_make_decision(clean_text(match[1]), clean_text(match[2]), (source,), event))

@@ -93,6 +93,21 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
         ),
     ),
 )
+#: One of these is in every text that a cue's pattern matches: looking for them takes a tenth of the time.
+_SIGNS: dict[int, tuple[str, ...]] = {
+    Cue.DECISION: (
+        *("deci", " with", "opted for", "settled on", "agreed ", "chose", "switched to", " use", "instead of"),
+        *("beschlossen", "entschieden", "décidé", "決", "决", "결정"),
+    ),
+    Cue.CAUSE: (
+        *("cause", " out", "due to", "comes from", "happens when", "ursache", "原因"),
+        *("culprit", "problem", "issue", "bug", "reason", "error"),
+    ),
+    Cue.FIX: (
+        *("fix", "resolved", "solved", "solution", "repaired", "works", "no longer", "behoben", "corrigé", "arreglado"),
+        *("修", "解決", "해결"),
+    ),
+}
 _TRIGGER_WORDS = {
     Cue.DECISION: """decided decision decide go going went settled agreed chose chosen switched use instead opted
         beschlossen entschieden décidé decidimos decidido""",
@@ -288,6 +303,15 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
     if text.rstrip("\"'”)*_` ").endswith(QUESTION_MARKS):
         cues |= Cue.QUESTION
     return cues
+
+
+def has_cue(text: str, cue: int) -> bool:
+    """Return whether a sentence has one cue; not for `Cue.QUESTION`."""
+    folded = text.lower()
+    signs = _SIGNS.get(cue)
+    if signs is not None and not contains_any(folded, signs):
+        return False
+    return any(pattern.search(folded) is not None for known, pattern in _CUES if known == cue)
 
 
 def is_errand(text: str, start: int, end: int) -> bool:

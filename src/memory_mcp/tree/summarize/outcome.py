@@ -7,8 +7,8 @@ Invariants
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.tree.summarize.base import Source

@@ -4,9 +4,9 @@ A recap covers everything since the one before it, ten segments or more. A state
 of what it names.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event
 from memory_mcp.tree.summarize.base import Source
 from memory_mcp.tree.summarize.recap import RecapSection, Statement, statements_of

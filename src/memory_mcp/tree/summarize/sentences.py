@@ -102,8 +102,8 @@ def reply_spans(text: str) -> list[Span]:
     return [span for span in find_spans(text) if not text.startswith(">", text.rfind("\n", 0, span.start) + 1)]
 
 
-def error_spans(text: str) -> list[Span]:
-    """Return the last error lines of an output.
+def error_spans(text: str, most: int = MAX_ERRORS) -> list[Span]:
+    """Return the last error lines of an output, at most `most`.
 
     Only the last 4,000 characters are read.
     """
@@ -116,7 +116,7 @@ def error_spans(text: str) -> list[Span]:
         if (span := _error_line(line, offset)) is not None:
             error_lines.append(span)
         offset += len(line) + 1
-    return error_lines[-MAX_ERRORS:]
+    return error_lines[-most:]
 
 
 def _error_line(line: str, offset: int) -> Span | None:

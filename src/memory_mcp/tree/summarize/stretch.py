@@ -4,11 +4,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_hash
 from memory_mcp.model.event import LEAF, RECORD, Event, EventType, Role, is_recap, mark_of
@@ -69,7 +71,8 @@ _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
 _LETTERS = lazy_pattern(r"[^\W\d_]+")
 _KEY = attrgetter("key")
 _ORDER = attrgetter("timestamp", "event_id")
-_FILE = lazy_pattern(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
+#: A file's path as the group, or a run of a path's characters without one: none is in a later part of it then.
+_FILE = lazy_pattern(r"((?:[\w.@\-+]*+[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(]))|[\w.@\-+/\\]++")
 
 
 @dataclass(slots=True)
@@ -111,7 +114,7 @@ class Sentence:
         return " ".join(self.event.speaker.split())
 
 
-@dataclass
+@dataclass()
 class Stretch:
     """The material of a summary."""
 
@@ -307,7 +310,8 @@ def _read_call(event: Event, stretch: Stretch) -> None:
     if name in _PLANS:
         # A to-do list is repeated when it changes; a task is created once.
         stretch.plans[event.event_id if name == "TaskCreate" else name] = event
-    for path in _FILE.findall(f"{metadata.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
+    paths = filter(None, _FILE.findall(f"{metadata.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}"))
+    for path in islice(paths, 8):
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(read_words(path))
 
 

@@ -13,9 +13,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS

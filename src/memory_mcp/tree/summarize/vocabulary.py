@@ -8,10 +8,11 @@ Invariants
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import STOPWORDS, stem, terms
 from memory_mcp.tree.summarize.kinds import ANY_CUE, TRIGGERS

@@ -1,10 +1,10 @@
 """What was asked, came of it, was decided and is open in a project, from its stretches: each session once. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, stretch_results, stretch_rules
 
 #: Results of one session after its first.

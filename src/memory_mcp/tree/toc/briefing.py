@@ -9,8 +9,9 @@ Change here: what a new session is told.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.tokens import estimate_tokens
@@ -154,8 +155,10 @@ def _account_blocks(parts: Sequence[tuple[str, Sequence[tuple[QuotedStatement, s
     return blocks
 
 
-def render_digest(stretches: Iterable[StretchView], calendar: Calendar, budget: int, factor: float, head: str) -> str:
-    """Return a period day by day, within the budget.
+def render_digest(
+    stretches: Iterable[StretchView], calendar: Calendar, budget: int, factor: float, head: str, last: Sequence[str] = ()
+) -> str:
+    """Return a period day by day, within the budget; `last` are lines below it.
 
     "" if nothing fits. The most telling statements of each day are chosen before its others, of all days alike; each is shown
     once a day.
@@ -168,7 +171,7 @@ def render_digest(stretches: Iterable[StretchView], calendar: Calendar, budget: 
             line_of_text.setdefault(line.says, line)
         candidates += [(rank, line, day) for rank, line in enumerate(line_of_text.values())]
     lines_of_day: dict[str, list[_Line]] = {}
-    page = _Page(budget, factor, [], head)
+    page = _Page(budget, factor, last, head)
     for _, line, day in sorted(candidates, key=lambda o: (o[0], o[2])):
         candidate = {**lines_of_day, day: [*lines_of_day.get(day, []), line]}
         if page.count_tokens(*_day_lines(candidate)) <= budget:

@@ -10,8 +10,8 @@ Change here: understand a bug in stored data.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents_of, rollup_targets, source_level
 from memory_mcp.model.grip import hash_quote, join_quote
 from memory_mcp.model.ids import EventId, GripId, NodeId

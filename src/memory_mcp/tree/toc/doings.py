@@ -5,10 +5,12 @@ Told by what happened, not by what was announced: a commit counts when git says 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
+from memory_mcp.tree.outcomes.runs import changes_files
 from memory_mcp.tree.summarize.kinds import is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans, reply_spans, shorten
 
@@ -29,9 +31,6 @@ _MESSAGES = frozenset(
         (Role.ASSISTANT, EventType.ASSISTANT_STOP),
     }
 )
-#: Tools that change the files they name, in the spelling of any client: MultiEdit, write_to_file, str_replace, apply_patch.
-_EDITS = lazy_pattern(r"edit|write|patch|replace", re.I)
-_PATCH = "apply_patch"
 _COMMIT = lazy_pattern(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
 #: What git prints: the branch, an abbreviated hash, the subject.
 _COMMITTED = lazy_pattern(r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? [0-9a-f]{7,40}\] (?P<subject>\S.*)$", re.M)
@@ -150,6 +149,16 @@ def request_of(event: Event) -> QuotedSpan | None:
     return QuotedSpan(words, event.speaker or "user", event, first.start, first.end) if words else None
 
 
+def runs_tests(command: str) -> bool:
+    """Return whether a command line runs tests."""
+    return _TESTS.search(command) is not None
+
+
+def commit_subjects(output: str) -> list[str]:
+    """Return the subjects of the commits that git prints in a command's output."""
+    return [line["subject"].strip() for line in _COMMITTED.finditer(output)]
+
+
 def is_telling(request: str) -> bool:
     """Return whether a request describes the work.
 
@@ -189,7 +198,7 @@ def _add_commands(doings: WorkDone, events: Sequence[Event]) -> WorkDone:
         if changes_files(event) and passed is False:
             # What failed was worked on since.
             passed = None
-        if _TESTS.search(command):
+        if runs_tests(command):
             passed = well
         if not command or not well:
             continue
@@ -217,11 +226,3 @@ def _iter_commands(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]
         result = event.type is EventType.TOOL_RESULT
         well = event.metadata.get("is_error") != "true" and event.metadata.get("exit_status", "0") in ("", "0")
         yield event, calls.get(call, "") if result else "", result and well
-
-
-def changes_files(event: Event) -> bool:
-    """Return whether an event calls a tool that changes files."""
-    tool = event.metadata.get("tool", "")
-    if event.type is not EventType.TOOL_CALL or not _EDITS.search(tool):
-        return False
-    return tool == _PATCH or bool(event.metadata.get("files") or event.metadata.get("file"))

@@ -8,8 +8,9 @@ Change here: which nodes a language model is asked about, and in which order.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import term_hash
 from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, rollup_targets

@@ -1,18 +1,22 @@
-"""Find statements that newer ones contradict, following changed nodes; kept in memory only.
+"""Find statements that newer ones contradict, following changed nodes.
 
 Invariants
 1. What is marked follows from the statements that are stored now: whatever is derived again, forgotten or moved changes it.
 2. Only statements of one project meet, and what an agent wrote never marks what a person said.
-3. A step reads the nodes that changed; the store is searched through once per process, and a reader who comes meanwhile gets
-   what was known before: of 105,000 events that search took eight seconds and more.
+3. A step reads the nodes that changed; before the first of them the store is searched through once per process, and a reader
+   who comes meanwhile gets what was known before: of 105,000 events that search took eight seconds and more.
 """
 
 import itertools
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType, Role, Trust, is_recap
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
@@ -21,6 +25,9 @@ from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.records import StoredStatement
 from memory_mcp.tree.summarize.contradictions import FIRM, Claim, comparable_pattern, contradicts, parse_claim
+from memory_mcp.tree.toc.saved_marks import Mark, MarksFile
+
+log = logging.getLogger(__name__)
 
 #: Number of changes from which all nodes are read again, which takes as long as reading this many one by one.
 _MAX_CHANGES = 2000
@@ -54,26 +61,35 @@ class _StatementIndex:
 class Contradictions:
     """What newer statements contradict, followed along the outbox."""
 
-    def __init__(self, storage: Storage, calendar: Calendar) -> None:
+    def __init__(self, storage: Storage, calendar: Calendar, directory: Path | None = None) -> None:
+        """Follow a store; what was found is saved in its `directory`, if any."""
         self._storage = storage
         self._calendar = calendar
+        self._file = None if directory is None else MarksFile(directory, storage)
         self._lock = threading.Lock()
-        self._index = _StatementIndex()
+        #: None until the store was searched through.
+        self._index: _StatementIndex | None = None
         self._numbers = itertools.count()
         #: How often everything was to be dropped: counted without the lock, because the caller may hold the store's.
         self._reset_count = 0
         #: That, and the last change, as they were when the store was followed; None before that.
         self._followed_to: tuple[int, int] | None = None
+        #: The same of what the file has; None if it has nothing.
+        self._saved_at: tuple[int, int] | None = None
         #: How much the speaker of a quotation counts.
         self._weights: dict[GripId, int] = {}
         self._marks: dict[GripId, tuple[Supersession, ...]] = {}
+        #: The nodes of the contradicted statements, in the order of `_marks`.
+        self._marked_nodes: list[NodeId] = []
 
     def drop_cache(self) -> None:
-        """Have the next `marks` read everything again.
+        """Have the next `find_contradictions` read everything again.
 
         Takes no lock, because the caller may hold the store's.
         """
         self._reset_count += 1
+        if self._file is not None:
+            self._file.remove()
 
     def find_contradictions(self) -> Mapping[GripId, Sequence[Supersession]]:
         """Return supersessions by grip, oldest contradiction first.
@@ -83,12 +99,47 @@ class Contradictions:
         if not self._lock.acquire(timeout=_PATIENCE):
             return self._marks
         try:
-            now = (self._reset_count, self._storage.toc.current_version())
-            if self._followed_to != now:
+            now = self._position()
+            if self._followed_to is None and self._file is not None and (marks := self._file.load_marks(now[1])) is not None:
+                self._followed_to = self._saved_at = now
+                self._keep_marks(marks)
+            if self._followed_to == now:
+                return self._marks
+            if self._followed_to is None or self._index is not None:
                 self._follow_changes(now)
-            return self._marks
+                return self._marks
         finally:
             self._lock.release()
+        # Only the marks are known: they hold until the store has been searched through.
+        search = threading.Thread(target=self._search_aside, name="contradictions", daemon=True)
+        search.start()
+        search.join(_PATIENCE)
+        return self._marks
+
+    def save(self) -> None:
+        """Write what was found for the next process.
+
+        Not while another thread follows changes, nor what is saved already or is no longer the last state.
+        """
+        if self._file is None or self._saved_at == self._followed_to or not self._lock.acquire(timeout=_PATIENCE):
+            return
+        try:
+            if self._followed_to == self._position():
+                pairs = zip(self._marked_nodes, itertools.chain.from_iterable(self._marks.values()), strict=True)
+                self._file.save_marks(self._followed_to[1], itertools.starmap(Mark, pairs))
+        finally:
+            self._lock.release()
+
+    def _position(self) -> tuple[int, int]:
+        return self._reset_count, self._storage.toc.current_version()
+
+    def _search_aside(self) -> None:
+        try:
+            with self._lock:
+                if self._followed_to != (now := self._position()):
+                    self._follow_changes(now)
+        except MemoryMcpError as error:
+            log.info("contradictions are looked for again: %s", error)
 
     def _follow_changes(self, position: tuple[int, int]) -> None:
         """Read the changed segments, or everything, then mark again.
@@ -96,32 +147,37 @@ class Contradictions:
         Everything at first, after `forget` and over 2000 changes. An older statement is marked if its author counts and counts no
         more than the newer one's.
         """
-        last_seq = self._followed_to[1] if self._followed_to is not None and self._followed_to[0] == position[0] else None
-        changes = [] if last_seq is None else self._storage.outbox.read_after(last_seq, _MAX_CHANGES)
-        former_pairs = set(self._index.pairs)
-        if last_seq is None or len(changes) == _MAX_CHANGES:
-            self._index, self._weights = _StatementIndex(), {}
-            self._add_statements(self._storage.superseded.list_statements([kind.value for kind in FIRM], comparable_pattern()))
+        index, followed_to = self._index, self._followed_to
+        is_following = index is not None and followed_to is not None and followed_to[0] == position[0]
+        changes = self._storage.outbox.read_after(followed_to[1], _MAX_CHANGES) if is_following and followed_to else []
+        if index is None or not is_following or len(changes) == _MAX_CHANGES:
+            former_pairs = None
+            index, self._weights = _StatementIndex(), {}
+            self._add_statements(
+                index, self._storage.superseded.list_statements([kind.value for kind in FIRM], comparable_pattern())
+            )
         else:
+            former_pairs = set(index.pairs)
             ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
-            dropped = [statement for node_id in ids for statement in self._index.by_segment.pop(segment_key_of(node_id), ())]
+            dropped = [statement for node_id in ids for statement in index.by_segment.pop(segment_key_of(node_id), ())]
             for statement in dropped:
                 for term in statement.claim.terms:
-                    self._index.by_term[statement.stated.project, term].pop(statement.number, None)
+                    index.by_term[statement.stated.project, term].pop(statement.number, None)
             numbers = {statement.number for statement in dropped}
-            self._index.pairs = {key: pair for key, pair in self._index.pairs.items() if numbers.isdisjoint(key)}
+            index.pairs = {key: pair for key, pair in index.pairs.items() if numbers.isdisjoint(key)}
             for node_id, node in self._storage.toc.get_nodes(ids).items():
                 if node.author == EXTRACTIVE:
                     self._add_statements(
-                        StoredStatement(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids
+                        index,
+                        (StoredStatement(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids),
                     )
-        self._followed_to = position
-        if set(self._index.pairs) != former_pairs:
-            self._mark_contradicted()
+        self._index, self._followed_to = index, position
+        if set(index.pairs) != former_pairs:
+            self._mark_contradicted(index)
 
-    def _mark_contradicted(self) -> None:
+    def _mark_contradicted(self, index: _StatementIndex) -> None:
         """An older statement is marked if its author counts no more than that of the newer one."""
-        pairs = self._index.pairs.values()
+        pairs = index.pairs.values()
         new_grip_ids = {statement.stated.grip_id for pair in pairs for statement in pair} - self._weights.keys()
         grips = self._storage.grips.get_grips(new_grip_ids)
         quoted_events = self._storage.events.get_events(
@@ -130,28 +186,36 @@ class Contradictions:
         self._weights |= dict.fromkeys(new_grip_ids, 0) | {
             i: _author_weight(quoted_events.get(g.event_id_start)) for i, g in grips.items()
         }
-        marks: dict[GripId, list[Supersession]] = defaultdict(list)
+        marks: list[Mark] = []
         for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
             old, new = older.stated.grip_id, newer.stated.grip_id
             if old != new and 0 < self._weights[old] <= self._weights[new]:
                 reason, author = CONTRADICTION_REASON, CONTRADICTION_AUTHOR
-                marks[old].append(Supersession(old, new, newer.at_ms, reason, author, older.stated.text))
-        self._marks = {old: tuple(supersessions) for old, supersessions in marks.items()}
+                supersession = Supersession(old, new, newer.at_ms, reason, author, older.stated.text)
+                marks.append(Mark(older.stated.node_id, supersession))
+        self._keep_marks(marks)
 
-    def _add_statements(self, statements: Iterable[StoredStatement]) -> None:
+    def _keep_marks(self, marks: Sequence[Mark]) -> None:
+        by_grip: dict[GripId, list[Mark]] = defaultdict(list)
+        for mark in marks:
+            by_grip[mark.supersession.old].append(mark)
+        self._marked_nodes = [mark.node_id for several in by_grip.values() for mark in several]
+        self._marks = {old: tuple(mark.supersession for mark in several) for old, several in by_grip.items()}
+
+    def _add_statements(self, index: _StatementIndex, statements: Iterable[StoredStatement]) -> None:
         for stated in statements:
             claim = parse_claim(stated.text, MemoryKind(stated.kind)) if stated.project else None
             if claim is not None:
                 statement = _Statement(next(self._numbers), stated, claim, grip_time(stated.grip_id))
-                self._add_pairs(statement)
-                self._index.by_segment.setdefault(segment_key_of(stated.node_id), []).append(statement)
+                self._add_pairs(index, statement)
+                index.by_segment.setdefault(segment_key_of(stated.node_id), []).append(statement)
                 for term in claim.terms:
-                    self._index.by_term[stated.project, term][statement.number] = statement
+                    index.by_term[stated.project, term][statement.number] = statement
 
-    def _add_pairs(self, statement: _Statement) -> None:
+    def _add_pairs(self, index: _StatementIndex, statement: _Statement) -> None:
         sharing: dict[int, _Statement] = {}
         for term in statement.claim.terms:
-            candidates = self._index.by_term.get((statement.stated.project, term), {})
+            candidates = index.by_term.get((statement.stated.project, term), {})
             if len(candidates) <= _MAX_SHARING:
                 sharing |= candidates
         for candidate in sharing.values():
@@ -159,7 +223,7 @@ class Contradictions:
             passing = older.claim.is_passing or newer.claim.is_passing
             is_other_day = passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
             if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, is_other_day):
-                self._index.pairs[older.number, newer.number] = (older, newer)
+                index.pairs[older.number, newer.number] = (older, newer)
 
 
 def _author_weight(event: Event | None) -> int:

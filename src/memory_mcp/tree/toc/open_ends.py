@@ -6,16 +6,17 @@ failed, a person who spoke again. Commands of the client, thanks and confirmatio
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import split_words
+from memory_mcp.tree.outcomes.runs import changes_files
 from memory_mcp.tree.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, Span, clean_text, error_spans, find_spans
-from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, changes_files, is_telling, request_of
+from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, is_telling, request_of
 from memory_mcp.tree.toc.statements import QUESTION
 from memory_mcp.tree.toc.tasks import is_list_call, is_list_tool, pending_tasks
 

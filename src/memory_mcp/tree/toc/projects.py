@@ -70,20 +70,24 @@ class ProjectRefiling:
         )
         aliases = []
         names = self._storage.projects.names
-        copies = _find_copies(self._storage.projects.get_root_commits())
+        root_commits = self._storage.projects.get_root_commits()
+        copies = _find_copies(root_commits)
         for name in sorted(recorded_names - aliased_names):
-            owner = self._find_owner(name, recorded_names) if is_gone(name) else _find_remote_project(name, recorded_names)
+            if is_gone(name):
+                owner = self._find_owner(name, recorded_names, root_commits)
+            else:
+                owner = _find_remote_project(name, recorded_names)
             owner = owner or copies.get(name, "")
             if owner and names.resolve_alias(owner) != name and (name in fresh or owner in fresh):
                 aliases.append(Alias(name, owner, GUESS, self._clock.now_ms()))
         return aliases
 
-    def _find_owner(self, name: str, recorded_names: Collection[str]) -> str:
+    def _find_owner(self, name: str, recorded_names: Collection[str], root_commits: Mapping[str, str]) -> str:
         pool = worktrees.parse_pooled(name)
         if (current_name := project_of(name)) != name and current_name != pool.folder:
             return current_name
         parts = re.split(r"[\\/]", name)
-        roots = {root: k for k, root in self._storage.projects.get_root_commits().items() if k != name}
+        roots = {root: k for k, root in root_commits.items() if k != name}
         # Some tools call a pool's folder after the commit with which the repository begins, or after its remote.
         remotes = (k for k in recorded_names if not is_place(k) and "/" in k and f"/{k}/" in f"{name}/")
         if owner := next((roots[part] for part in parts if part in roots), "") or max(remotes, key=len, default=""):

@@ -7,8 +7,8 @@ Change here: what counts as worth refining.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar, span_of
 from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.model.segment import Segment

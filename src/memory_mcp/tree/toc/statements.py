@@ -7,15 +7,16 @@ Pure.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_set
 from memory_mcp.model.fencing import break_citations
 from memory_mcp.model.grip import CONTRADICTION_REASON
 from memory_mcp.model.toc import MemoryKind, TocNode
-from memory_mcp.tree.summarize.kinds import Cue, cues_of
+from memory_mcp.tree.summarize.kinds import Cue, cues_of, has_cue
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
 from memory_mcp.tree.toc.doings import NOTHING, WorkDone
@@ -44,6 +45,8 @@ class QuotedStatement:
     kind: MemoryKind = MemoryKind.OBSERVATION
     #: The grip of a later statement that says otherwise; "" for none.
     contradicted_by: str = ""
+    #: What the repository says since of the code that it is about.
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +100,10 @@ def label_of(statement: QuotedStatement) -> tuple[int, str] | None:
     Questions and announcements are none, and what is open is not known by its words (see `Stretch.open_ends`). 0 decision,
     1 constraint or preference, 3 procedure or note, 4 to 6 results.
     """
-    cues = cues_of(_COMPARISON.sub("", statement.text))
-    if cues & Cue.QUESTION or statement.text.rstrip().endswith(":"):
+    text = _COMPARISON.sub("", statement.text)
+    if cues_of(text, 0) & Cue.QUESTION or statement.text.rstrip().endswith(":"):
         return None
-    if cues & Cue.DECISION:
+    if has_cue(text, Cue.DECISION):
         return 0, "decision"
     if statement.kind in _RULES:
         return _RULES[statement.kind]
@@ -108,7 +111,7 @@ def label_of(statement: QuotedStatement) -> tuple[int, str] | None:
         return 1, "constraint"
     # A person's words about causes and fixes are mostly requests, not results.
     for cue, label in _RESULTS:
-        if cues & cue and statement.speaker != "user":
+        if statement.speaker != "user" and has_cue(text, cue):
             return label
     return (3, "noted") if statement.speaker == "note" else None
 
@@ -228,6 +231,8 @@ def node_outcome(node: TocNode) -> str:
     """
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
+        if bullet.kind in _RULES:  # never a result, and most bullets of some nodes
+            continue
         label = label_of(QuotedStatement(bullet.text, "agent", "", bullet.kind))
         if label is None or label[0] not in _RESULT_RANKS or bullet.text.casefold()[:_TITLE_PREFIX] in name:
             continue
@@ -240,12 +245,15 @@ def node_outcome(node: TocNode) -> str:
 def format_statement(statement: QuotedStatement, label: str, width: int = QUOTED) -> str:
     """Return a line: `- label (speaker): "words" grip`.
 
-    The grip of a later statement that contradicts it follows in brackets. Speaker and grips are left out where they are "".
+    The grip of a later statement that contradicts it follows in brackets, and what became of its code. Speaker and grips are left
+    out where they are "".
     """
     contradiction = f" ({CONTRADICTION_REASON}: {statement.contradicted_by})" if statement.contradicted_by else ""
+    since = f" (since: {statement.since})" if statement.since else ""
     return (
         f"- {label}{format_speaker(statement.speaker)}: {quote_text(statement.text, width)} {statement.grip_id}".rstrip()
         + contradiction
+        + since
     )
 
 

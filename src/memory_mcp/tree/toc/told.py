@@ -4,27 +4,26 @@ from collections.abc import Mapping, Sequence
 
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.event import Event, Role, Trust, is_recap
-from memory_mcp.model.exchange import TurnKind, classify_turns, is_prompt
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, Grip, Supersession
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.derive.grips import covering_grips
-from memory_mcp.tree.toc.doings import NOTHING, QuotedSpan, WorkDone, read_work
-from memory_mcp.tree.toc.open_ends import OpenEnd, open_ends
+from memory_mcp.tree.toc.doings import NOTHING, QuotedSpan, WorkDone
+from memory_mcp.tree.toc.open_ends import OpenEnd
 from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, without_settled
-
-#: Last segments of a session that are read for what it leaves open.
-TAIL = 4
+from memory_mcp.tree.toc.work_reader import WorkReader
 
 
-def load_stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int = 0) -> list[StretchView]:
+def load_stretches(
+    storage: Storage, cuts: Sequence[Segment], most: int, in_full: int = 0, reader: WorkReader | None = None
+) -> list[StretchView]:
     """Return at most `most` segments with statements.
 
     They are in the order of `cuts`; those of subagents are left out. The first `most` with bullets are looked at: fewer are
     returned if all statements of some were revoked. The events of the first `in_full` are read, so that these also tell
-    what was asked and done, and with them the ends of their sessions as far as `cuts` hold them.
+    what was asked and done, and with them the ends of their sessions as far as `cuts` hold them; a `reader` may know that.
     """
     main_cuts = [cut for cut in cuts if not cut.thread]
     nodes = storage.toc.get_nodes([cut.node_id for cut in main_cuts])
@@ -39,7 +38,8 @@ def load_stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full
         if (statements := _node_statements(node, speakers, superseded))
     ]
     in_full_cuts = [cut for cut, *_ in with_statements[:in_full]]
-    doings, stream_ends = _read_work(storage, in_full_cuts, main_cuts)
+    builds = {node_id: node.built for node_id, node in nodes.items()}
+    doings, stream_ends = (reader or WorkReader(storage)).read(in_full_cuts, main_cuts, builds)
     newest = {cut.stream: cut.key for cut, *_ in sorted(with_statements, key=lambda entry: entry[0].start)}
     ends_of_cut = {newest[stream]: ends_of_stream for stream, ends_of_stream in stream_ends.items()}
     quotations = [words for entry in doings.values() for words in (entry.first_request, entry.closing_words)]
@@ -63,34 +63,6 @@ def _speakers_of(grips: Mapping[GripId, Grip], events: Mapping[EventId, Event]) 
         for grip_id, grip in grips.items()
         if {grip.event_id_start, grip.event_id_end} <= speaker_of_event.keys()
     }
-
-
-def _read_work(
-    storage: Storage, cuts: Sequence[Segment], all_cuts: Sequence[Segment]
-) -> tuple[dict[int, WorkDone], dict[int, tuple[OpenEnd, ...]]]:
-    tails = {stream: _tail_of(stream, all_cuts) for stream in dict.fromkeys(cut.stream for cut in cuts)}
-    to_read = {cut.key: cut for events_of_cut in (cuts, *tails.values()) for cut in events_of_cut}
-    stored = storage.events.events_by_segment(list(to_read.values())) if to_read else {}
-    events = {key: _drop_memory_exchanges(events_of_cut) for key, events_of_cut in stored.items()}
-    doings = {cut.key: read_work(events.get(cut.key, [])) for cut in cuts}
-    ends = {stream: open_ends([event for cut in tail for event in events.get(cut.key, [])]) for stream, tail in tails.items()}
-    return doings, ends
-
-
-def _drop_memory_exchanges(events: Sequence[Event]) -> list[Event]:
-    turns = classify_turns(events)
-    work_events: list[Event] = []
-    is_question = False
-    for event in events:
-        if is_prompt(event):
-            is_question = bool(turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY)
-        if not is_question:
-            work_events.append(event)
-    return work_events
-
-
-def _tail_of(stream: int, cuts: Sequence[Segment]) -> list[Segment]:
-    return sorted((cut for cut in cuts if cut.stream == stream), key=lambda cut: cut.start)[-TAIL:]
 
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:

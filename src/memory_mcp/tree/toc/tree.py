@@ -7,12 +7,11 @@ Invariants
 """
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from dataclasses import replace
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.calendar import (
     EVERY_DAY,
@@ -36,9 +35,9 @@ from memory_mcp.tree.derive.rollup import period_name, roll_up
 from memory_mcp.tree.derive.segments import overlap_before
 from memory_mcp.tree.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union_sets
 from memory_mcp.tree.summarize.base import Summarizer
+from memory_mcp.tree.toc.facts import FactCache
 from memory_mcp.tree.toc.outline import Outline
 
-T = TypeVar("T")
 #: Build number, rows of terms, last of them: see TocStore.stamps.
 Stamp = tuple[int, int, int]
 
@@ -84,35 +83,7 @@ class Tree:
         self._hashes: OrderedDict[tuple[NodeId, Stamp], Hashes] = OrderedDict()
         self._hash_bytes = 0
         self._lock = threading.Lock()
-        self._facts: dict[object, object] = {}
-        self._facts_version = -1
-        self._statistics: dict[object, tuple[float, object]] = {}
-        self._lag = lag
-
-    def _cached_statistic(self, key: object, read: Callable[[], T]) -> T:
-        if lag := self._lag():
-            with self._lock:
-                at, value = self._statistics.get(key, (-lag, None))
-            if time.monotonic() - at < lag:
-                return cast("T", value)
-        fact = self._cached_fact(key, read)
-        with self._lock:
-            self._statistics[key] = (time.monotonic(), fact)
-        return fact
-
-    def _cached_fact(self, key: object, read: Callable[[], T]) -> T:
-        version = self._storage.toc.current_version()
-        with self._lock:
-            if version != self._facts_version:
-                self._facts.clear()
-                self._facts_version = version
-            if key in self._facts:
-                return cast("T", self._facts[key])
-        fact = read()
-        with self._lock:
-            if version == self._facts_version:
-                self._facts[key] = fact
-        return fact
+        self._facts = FactCache(storage.toc.current_version, lag)
 
     @property
     def calendar(self) -> Calendar:
@@ -189,7 +160,7 @@ class Tree:
 
     def outline(self, project: str | None = None) -> Outline:
         """Return the shape of the tree for a scope."""
-        return self._cached_fact(("outline", project), lambda: Outline(self._storage.toc.count_segments_by_day(project)))
+        return self._facts.get_fact(("outline", project), lambda: Outline(self._storage.toc.count_segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Return the ids of the children with content, by time."""
@@ -283,7 +254,7 @@ class Tree:
         node = self._storage.toc.find_node(node_id)
         start = node.start_ms if node else 0
         sibling_ids = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
-        starts = {n.node_id: n.start_ms for n in self._storage.toc.get_nodes(sibling_ids).values()}
+        starts = {n.node_id: n.start_ms for n in self._storage.toc.get_heads(sibling_ids).values()}
         return sorted(dict.fromkeys(sibling_ids), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
@@ -335,24 +306,35 @@ class Tree:
 
     def refined_ids(self) -> frozenset[NodeId]:
         """Return the nodes whose text an agent wrote."""
-        return self._cached_fact("refined", lambda: frozenset(self._storage.toc.list_refined()))
+        return self._facts.get_fact("refined", lambda: frozenset(self._storage.toc.list_refined()))
 
     def frequencies(self) -> Frequencies:
         """Return the document frequencies of terms by project."""
-        return self._cached_statistic("frequencies", lambda: Frequencies(self._storage.toc.list_frequencies()))
+        return self._facts.get_statistic("frequencies", lambda: Frequencies(self._storage.toc.list_frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
         """Return counts over everything of a scope."""
-        return self._cached_statistic(("tally", project), lambda: self._storage.toc.tally_days(*EVERY_DAY, project))
+        return self._facts.get_statistic(("tally", project), lambda: self._storage.toc.tally_days(*EVERY_DAY, project))
+
+    def has_events(self, project: str) -> bool:
+        """Return whether a project has any events, filed or not."""
+        if self.tally(project).events:
+            return True
+        projects, events = self._storage.projects, self._storage.events
+        names, has_any = self._facts.get_fact(
+            ("any events", project), lambda: (projects.names, bool(events.list_sessions(Scope(project=project), 1)))
+        )
+        # Rules of names change without a change of the store.
+        return has_any if names is projects.names else bool(events.list_sessions(Scope(project=project), 1))
 
     def short_names(self) -> Mapping[str, str]:
         """Return each project's shortest unique name."""
         projects = self.tally().projects
-        return self._cached_statistic("short names", lambda: shorten_names(projects))
+        return self._facts.get_statistic("short names", lambda: shorten_names(projects))
 
     def pending_from(self) -> int | None:
         """Return the event number after which events are pending."""
-        done = self._cached_fact("derived", lambda: self._storage.outbox.get_checkpoint("deriver"))
+        done = self._facts.get_fact("derived", lambda: self._storage.outbox.get_checkpoint("deriver"))
         return done if done < self._storage.events.last_seq() else None
 
     def _assemble_period(self, stored: TocNode, project: str) -> _AssembledPeriod | None:

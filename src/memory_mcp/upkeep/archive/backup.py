@@ -11,13 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import machine
 from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DiskFull, NotFound, StorageError
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.storage.archive import SHARED, Snapshot, TableRows

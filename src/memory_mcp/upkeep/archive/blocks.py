@@ -13,12 +13,13 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, machine
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.upkeep.archive import frames
 from memory_mcp.upkeep.archive.frames import (

@@ -17,11 +17,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.base import foreign_files
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import StorageError
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import EventDraft

@@ -6,8 +6,10 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from memory_mcp.base.dataclass import dataclass
 
 MAGIC = b"memory-mcp archive 1\n"
 #: Bytes that text compressed by zlib or written as JSON holds by chance once in 2^128.

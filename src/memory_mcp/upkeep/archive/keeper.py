@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery, StorageError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage

@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import Event

@@ -6,10 +6,11 @@ Nothing of the other memory changes. Rows are read by the names of their columns
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventDraft, EventType, OriginalIdentity, Role, Trust

@@ -17,11 +17,12 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import StorageError
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import EventDraft

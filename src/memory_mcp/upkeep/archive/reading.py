@@ -1,11 +1,12 @@
 """Reads a backup: its own file and the shared files that it names, undamaged blocks as rows, and damage by name."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.upkeep.archive.backup import Backup, SharedFile, list_backups

@@ -22,7 +22,7 @@ FRESH = "restoring"
 #: What was found missing or damaged in the present store.
 _TOLD = ("loss.json", "salvage.json")
 #: The database last: with it in its place, everything is.
-_STORE = ("memory.duckdb.wal", *_TOLD, "high-water.json", "memory.duckdb")
+_STORE = ("memory.duckdb.wal", "memory.duckdb.writes", *_TOLD, "high-water.json", "memory.duckdb")
 #: Made from the store alone, and wrong beside another one.
 _DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
@@ -89,8 +89,8 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         failpoint("restore.built")
         for name in _DERIVED:
             shutil.rmtree(directory / name, ignore_errors=True)
-        # The log belongs to the file beside it: with another one it must not be found.
-        for name in ("memory.duckdb.wal", *_TOLD):
+        # The logs belong to the file beside them: with another one they must not be found.
+        for name in ("memory.duckdb.wal", "memory.duckdb.writes", *_TOLD):
             (directory / name).unlink(missing_ok=True)
         os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
         failpoint("restore.moved")

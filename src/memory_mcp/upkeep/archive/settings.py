@@ -3,9 +3,10 @@
 Change here: how long backups stay.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 
 

@@ -1,9 +1,10 @@
 """The protocol of a job, and the report of one run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.upkeep.jobs.schedule import Schedule
 
 

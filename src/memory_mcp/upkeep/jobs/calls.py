@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.storage.base import Storage
 from memory_mcp.upkeep.archive.exchange import SyncReport
@@ -140,6 +140,19 @@ def copy_rows_job(copy: Callable[[ShouldStop], int], busy: Callable[[], bool]) -
         return JobReport(f"copied {count:,} rows" if count else "nothing was missing", {"rows": count})
 
     return FunctionJob("copy_rows", "copy rows that answers read by id to where they are found fast", Every(10), copy_missing)
+
+
+def derive_missing_runs_job(derive: Callable[[ShouldStop], int], busy: Callable[[], bool]) -> Job:
+    """Return the job that reads the outcomes of calls that an earlier version stored.
+
+    `derive` returns the number of segments read, which the report counts as "segments".
+    """
+
+    def derive_missing(should_stop: ShouldStop) -> JobReport:
+        count = derive(lambda: busy() or should_stop())
+        return JobReport(f"read {count:,} segments" if count else "nothing was missing", {"segments": count})
+
+    return FunctionJob("derive_missing_runs", "read outcomes of calls that an earlier version stored", Every(600), derive_missing)
 
 
 def improve_indexes_job(begin: Callable[[], bool]) -> Job:

@@ -10,12 +10,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.ledger import ModelCall, Outcome

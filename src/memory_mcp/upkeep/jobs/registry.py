@@ -5,10 +5,13 @@ Change here: add a job, as a function of `calls.py` or a class in a file of its 
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from functools import partial
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.storage.base import Storage
+from memory_mcp.tree.derive.missing_runs import derive_missing_runs
 from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.tree.toc.later_changes import LaterChanges
 from memory_mcp.tree.toc.tree import Tree
 from memory_mcp.upkeep.archive.exchange import SyncReport
 from memory_mcp.upkeep.archive.keeper import BackupKeeper
@@ -39,6 +42,7 @@ class JobParts:
     briefings: BriefingSettings
     #: Returns the lock under which the tree changes.
     publishing: Callable[[], AbstractContextManager[None]]
+    later_changes: LaterChanges
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
     #: Commits every index that has changed, or only those with enough changes (False); returns how many.
@@ -62,9 +66,14 @@ JOBS: dict[str, Callable[[JobParts], Job]] = {
     "drain_spool": lambda parts: calls.drain_spool_job(parts.drain, parts.spool_watched),
     "follow_clients": lambda parts: calls.follow_clients_job(parts.follow),
     "roll_up": lambda parts: calls.roll_up_job(parts.roll_up),
-    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing),
+    "render_briefings": lambda parts: RenderBriefings(
+        parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing, parts.later_changes
+    ),
     "commit_indexes": lambda parts: calls.CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "copy_rows": lambda parts: calls.copy_rows_job(parts.storage.copy_rows, parts.busy),
+    "derive_missing_runs": lambda parts: calls.derive_missing_runs_job(
+        partial(derive_missing_runs, parts.storage, parts.publishing), parts.busy
+    ),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),

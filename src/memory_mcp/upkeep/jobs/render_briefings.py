@@ -11,16 +11,17 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.ids import NodeId, hash_parts, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.briefing import VERSION, PinnedMemory, render_briefing
+from memory_mcp.tree.toc.later_changes import LaterChanges
 from memory_mcp.tree.toc.refining import count_requested, read_requests
 from memory_mcp.tree.toc.told import latest_cuts, load_stretches, speaker_of
 from memory_mcp.tree.toc.tree import Tree
@@ -40,6 +41,8 @@ _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
 #: which costs less than a transaction for every event.
 _MARK_EVERY = 200
+#: How often a project is rendered again because its repository is being read.
+_RETRIES = 3
 #: Changes read at once: blocks other readers for a few milliseconds.
 _PAGE = 500
 
@@ -80,6 +83,7 @@ class RenderBriefings:
         settings: BriefingSettings,
         busy: Callable[[], bool] = lambda: False,
         publishing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        later_changes: LaterChanges | None = None,
     ) -> None:
         self._busy = busy
         self._publishing = publishing
@@ -87,6 +91,9 @@ class RenderBriefings:
         self._tree = tree
         self._settings = settings
         self._evidence = Evidence(storage)
+        self._later_changes = later_changes
+        #: Projects whose repository was still being read when they were rendered: how often in a row.
+        self._unread: dict[str, int] = {}
         self._rendered: _RenderedState | None = None
         #: The state that is written down in the store.
         self._stored_state: _RenderedState | None = None
@@ -120,7 +127,9 @@ class RenderBriefings:
         requests_now = read_requests(self._storage) if self._settings.refine else {}
         projects = self._changed_projects(now, folder)
         if projects is not None:
-            projects = sorted({*projects, *(p for p, at_ms in requests_now.items() if self._shown_requests.get(p) != at_ms)})
+            projects = sorted(
+                {*projects, *self._unread, *(p for p, at_ms in requests_now.items() if self._shown_requests.get(p) != at_ms)}
+            )
         if projects == []:
             self._rendered, self._shown_requests = now, requests_now
             return JobReport("nothing changed", {"written": 0, "removed": 0})
@@ -145,6 +154,7 @@ class RenderBriefings:
             # Text that was read before something is forgotten is on disk before the files are cleaned of that.
             with self._publishing():
                 text = self.briefing_text(project, self._load_pins())
+                self._note_unread(project)
                 # A hook knows the name of its own directory alone.
                 for name in self._storage.projects.names.recorded_names(project):
                     file = Path(paths.briefing_file(str(folder.parent), name))
@@ -180,7 +190,15 @@ class RenderBriefings:
         gap_ms = self._settings.gap_minutes * 60_000
         due = 0 if at_ms is None else count_requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
         recent = load_stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
+        if self._later_changes is not None:
+            # Nothing is waited for: no other writer may publish meanwhile.
+            recent = self._later_changes.mark_stretches(recent, waits=False)
         return render_briefing(recent, project_pins, calendar, settings.tokens, settings.token_factor, unsummarised=due)
+
+    def _note_unread(self, project: str) -> None:
+        count = self._unread.pop(project, 0)
+        if self._later_changes is not None and self._later_changes.is_reading and count < _RETRIES:
+            self._unread[project] = count + 1
 
     # what changed
 

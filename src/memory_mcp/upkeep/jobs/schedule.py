@@ -7,8 +7,9 @@ Invariants
 """
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 

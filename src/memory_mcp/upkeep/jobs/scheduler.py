@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from memory_mcp.base.clock import Clock
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DiskFull, InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.records import Outbox
@@ -47,8 +48,7 @@ class JobStatus:
     last_seconds: float | None
     #: "ok: ..." or what went wrong; "" before the first run.
     last_result: str
-    #: None while paused.
-    next_run: int | None
+    next_run: int | None  # None while paused
     runs: int
     failures: int
 
@@ -99,11 +99,11 @@ class Scheduler:
     def __init__(
         self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock, others: Callable[[], Iterable[Job]] = tuple
     ) -> None:
-        """Hold `jobs`, whose state is read from `outbox` on first use.
+        """Hold `jobs`, which are looked through and their state read from `outbox` on first use.
 
         `others` returns jobs that take time to find: it is called when all are asked for, or nothing else is due.
         """
-        self._jobs, self._others = tuple(jobs), others
+        self._unknown_jobs, self._others = jobs, others
         self._outbox = outbox
         self._calendar = calendar
         self._clock = clock
@@ -331,10 +331,10 @@ class Scheduler:
     # what is kept
 
     def _load_entries(self) -> dict[str, _Entry]:
-        if len(self._entries) < len(self._jobs):
-            now = self._clock.now_ms()
-            stored = self._outbox.get_positions(PREFIX)
-            for job in self._jobs[len(self._entries) :]:
+        if new_jobs := tuple(self._unknown_jobs):
+            now, stored = self._clock.now_ms(), self._outbox.get_positions(PREFIX)
+            self._unknown_jobs = ()
+            for job in new_jobs:
                 text = stored.get(PREFIX + job.name, "")
                 entry = _Entry(job, _parse_state(text, job.name, now), saved=text)
                 entry.saved_failed = entry.state.failures_in_a_row > 0
@@ -346,7 +346,7 @@ class Scheduler:
     def _find_others(self) -> bool:
         with self._lock:
             more, self._others = tuple(self._others()), tuple
-            self._jobs += more
+            self._unknown_jobs = (*self._unknown_jobs, *more)
             return bool(more)
 
     def _find_entry(self, name: str) -> _Entry:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from memory_mcp.model.ids import day_id
 from memory_mcp.requests.activity import GetAgentActivity
+from memory_mcp.requests.friction import GetFriction
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.today import GetToday
 from memory_mcp.web import charts
@@ -16,6 +17,8 @@ from memory_mcp.web.asking import PageRequest
 
 #: Projects and agents that are listed before the rest is folded.
 _LISTED = 12
+#: Frictions of each kind.
+_FRICTIONS = 4
 #: Days of the chart.
 _DAYS = 14
 
@@ -98,4 +101,7 @@ async def show_today(ask: PageRequest) -> Response:
     days = activity.get("days", ())
     held_on = f"something was recorded on {len(days)} of them" if days else "nothing was recorded"
     chart = charts.draw_columns(columns, f"The last {_DAYS} days: {held_on}")
-    return ask.render_page("today", found=response, activity=activity, chart=chart, nameless=NO_NAME)
+    # The part that follows what is recorded has nothing that takes weeks to change.
+    friction = {} if ask.part else await ask.memory.ask(GetFriction(limit=_FRICTIONS, **ask.scope_arguments))
+    values = {"found": response, "activity": activity, "chart": chart, "nameless": NO_NAME, "friction": friction}
+    return ask.render_page("today", **values)

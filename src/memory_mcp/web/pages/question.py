@@ -1,9 +1,9 @@
 """Reads the arguments of a search page's address, and makes the request and the links that keep them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, parse_choice

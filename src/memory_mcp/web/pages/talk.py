@@ -37,8 +37,9 @@ def group_exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] 
 def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
     """Return a copy of an event with what a page shows.
 
-    Added: is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces (as `pieces`,
-    the words of `cited` marked), grips (at most 8 other quotes), left (characters after it) and next (its offset).
+    Added: is_tool, tool (its name or ""), failed, files (at most 8), who (speaker, else role), line (at most 110 characters),
+    pieces (as `pieces`, the words of `cited` marked), grips (at most 8 other quotes), left (characters after it) and next (its
+    offset).
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]
@@ -52,6 +53,7 @@ def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dic
         "is_tool": event["type"] in _TOOLS,
         "tool": metadata.get("tool", ""),
         "failed": failed,
+        "files": [name for name in (metadata.get("files") or metadata.get("file", "")).splitlines() if name][:_LINKED],
         "who": event.get("speaker") or event["role"],
         "line": cut_at_word(text, _LINE),
         "pieces": split_at_quotes(text, start, [q for q in quotes if q["grip_id"] in cited]),

@@ -8,11 +8,12 @@ expected one, 0..1.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.text import probe, query_terms, snippet, term_hash, term_set, terms
 from memory_mcp.indexes.keywords import keyword_terms

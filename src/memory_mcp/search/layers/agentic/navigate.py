@@ -14,7 +14,7 @@ Change here: how the tree is walked.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -22,19 +22,22 @@ from memory_mcp.base import metrics
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.metrics import span
 from memory_mcp.base.text import terms
+from memory_mcp.indexes.index_reader import IndexReader
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.search.layers.agentic import browse
-from memory_mcp.search.layers.agentic.match import calibrate_hits, terms_below
+from memory_mcp.search.layers.agentic.match import WeightedQuery, calibrate_hits, terms_below
 from memory_mcp.search.layers.agentic.read import SegmentFind, SegmentReader, best_messages, may_show, scope_of
 from memory_mcp.search.layers.agentic.scan import Sift
 from memory_mcp.search.layers.agentic.search import NodeSearch
 from memory_mcp.search.layers.agentic.walk import Walk, comparison_step, descent_step
 from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, LayerStatus, Query, is_echo
 from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.pending import find_counted
+from memory_mcp.storage.arrivals import make_event_filter
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.derive.terms import EMPTY
@@ -68,12 +71,12 @@ class AgenticLayer:
 
     name = LayerName.AGENTIC
 
-    def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
-        """Create the layer; `is_indexed` tells whether a keyword index is whole."""
+    def __init__(self, storage: Storage, tree: Tree, clock: Clock, index: IndexReader) -> None:
+        """Create the layer; `index` tells what a keyword index holds."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
-        self._is_indexed = is_indexed
+        self._index = index
         self.nodes = NodeSearch(tree)
         self._reader = SegmentReader(storage, tree)
         self._sift = Sift(storage, tree)
@@ -106,9 +109,7 @@ class AgenticLayer:
     def find_pending(self, query: Query, budget: Budget) -> list[Hit]:
         """Return the best events of the scope that have no node yet."""
         weighted = self.nodes.weigh_query(query.text, query.project)
-        return self._reader.search_pending(
-            weighted, self._iter_pending(scope_of(query, None), budget, weighted.probes), query.limit
-        )
+        return self._reader.search_pending(weighted, self._find_pending(weighted, scope_of(query, None), budget), query.limit)
 
     def _navigate_measured(
         self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0
@@ -162,7 +163,7 @@ class AgenticLayer:
             self._go_straight_down(walk)
         self._expand_best(walk)
         bound = walk.end_scan()
-        if walk.is_cut and walk.query.looked_up and self._is_indexed():
+        if walk.is_cut and walk.query.looked_up and self._index.is_whole():
             budget.note_cut(bound)
         elif walk.is_cut:
             crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
@@ -355,7 +356,7 @@ class AgenticLayer:
             took = (clock.monotonic() - began) * 1000
         # An event without a node may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
-        unread = (e for e in self._iter_pending(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
+        unread = (e for e in self._find_pending(walk.weighted, walk.scope, walk.budget) if e.event_id not in read)
         waiting = self._reader.search_pending(walk.weighted, unread, walk.query.limit)
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
@@ -367,9 +368,18 @@ class AgenticLayer:
         question, now_ms = walk.query.question, self._clock.now_ms()
         return calibrate_hits([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
-    def _iter_pending(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
+    def _iter_pending(self, scope: Scope, budget: Budget) -> Iterator[Event]:
+        done = self._tree.pending_from()
+        waiting_events = iter(()) if done is None else self._reader.iter_pending(done, scope, budget.out_of_time)
+        return (e for e in waiting_events if may_show(e, scope))
+
+    def _find_pending(self, query: WeightedQuery, scope: Scope, budget: Budget) -> Iterator[Event]:
+        """Yield the events without a node that may hold a word of the query; of those that were counted, the best."""
         done = self._tree.pending_from()
         if done is None:
-            return iter(())
-        waiting_events = self._reader.iter_pending(done, scope, budget.out_of_time, probes)
-        return (e for e in waiting_events if may_show(e, scope))
+            return
+        in_scope = make_event_filter(scope)
+        counted = find_counted(self._storage, self._index, query.text, (), done, in_scope)
+        yield from (match.event for match in counted.best)
+        uncounted = self._reader.iter_pending(counted.reach, scope, budget.out_of_time, query.probes)
+        yield from (e for e in uncounted if may_show(e, scope))

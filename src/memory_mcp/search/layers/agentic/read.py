@@ -4,9 +4,10 @@ import heapq
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import densest, term_set
 from memory_mcp.capture.evidence import Evidence, quote_grips
 from memory_mcp.indexes.calibrate import REQUEST_FACTOR

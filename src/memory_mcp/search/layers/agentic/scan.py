@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.text import probe, terms
-from memory_mcp.indexes.copy_reader import CopyReader, SegmentMatches
+from memory_mcp.indexes.index_reader import IndexReader, SegmentMatches
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind, asks_memory, is_prompt
@@ -39,10 +39,10 @@ _WEEK = dt.timedelta(days=7)
 class Scan:
     """Searches events by slices of time, or in named segments."""
 
-    def __init__(self, storage: Storage, tree: Tree, copies: CopyReader) -> None:
+    def __init__(self, storage: Storage, tree: Tree, reader: IndexReader) -> None:
         self._storage = storage
         self._tree = tree
-        self._copies = copies
+        self._reader = reader
 
     def read_named(self, query: Query, words: Sequence[str], settles: Callable[[Hit], bool] = lambda _: False) -> Slice | None:
         """Return the events with all of `words`, in segments that an index names.
@@ -63,8 +63,18 @@ class Scan:
         least_count = 1 if len(matches.segments) <= _FEW else query.limit
         return events_slice if len(events_slice.hits) >= least_count else None
 
-    def list_slices(self, query: Query) -> list[TimeWindow]:
-        """Return the scope's time, cut at Mondays into at most 8 stretches.
+    def read_at_once(self, query: Query, words: Sequence[str]) -> Slice | None:
+        """Return the events with all of `words`, if the store knows where they are, with the number of the scope's events."""
+        scope = scope_of(query, query.window)
+        events = self._storage.events.find_words(scope, words, query.limit)
+        if events is None:
+            return None
+        is_whole_project = scope == Scope(query.project)
+        count = self._tree.tally(query.project).events if is_whole_project else sum(n for _, n in self.list_slices(query))
+        return Slice(tuple(self._make_hits(events, words, {})), count)
+
+    def list_slices(self, query: Query) -> list[tuple[TimeWindow, int]]:
+        """Return the scope's time, cut at Mondays into at most 8 stretches, and how many events each has.
 
         The newest comes first; each is cut down to the query's window.
         """
@@ -77,16 +87,16 @@ class Scan:
         weeks = (last - monday).days // 7 + 1
         step = -(-weeks // SLICES) * _WEEK
         starts = [monday + n * step for n in range(-(-weeks * _WEEK // step))]
-        windows = [calendar.days_window(day, day + step) for day in starts]
-        return [w.intersection(query.window) for w in reversed(windows)]
+        windows = [calendar.days_window(day, day + step).intersection(query.window) for day in reversed(starts)]
+        return list(zip(windows, self._storage.events.count_events(scope_of(query, None), windows), strict=True))
 
-    def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return the newest events that hold all of `words`, and the number compared."""
-        count, events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
-        return Slice(tuple(self._make_hits(events, words, {})), count)
+    def read_slice(self, query: Query, words: Sequence[str]) -> tuple[Hit, ...]:
+        """Return the newest events that hold all of `words`."""
+        events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
+        return tuple(self._make_hits(events, words, {}))
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
-        return self._copies.find_segments(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
+        return self._reader.find_segments(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str], settles: Callable[[Hit], bool]) -> Slice:
         scope = scope_of(query, query.window)
@@ -95,8 +105,8 @@ class Scan:
         events = {e.event_id: e for e in waiting if all(w in fold_text(e.text) for w in folded_words)}
         count, segments = len(waiting), self._storage.toc.get_segments(where.segments) if where.segments else {}
         if segments:
-            compared, matching_events = self._storage.events.search_words(scope, words, query.limit, list(segments.values()))
-            count, events = count + compared, events | {e.event_id: e for e in matching_events}
+            matching_events = self._storage.events.search_words(scope, words, query.limit, list(segments.values()))
+            count, events = count + sum(s.events for s in segments.values()), events | {e.event_id: e for e in matching_events}
         newest = sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
         telling = (_quote_around(e, words, SCORE) for e in newest if not asks_memory(e) and (e.speaker or not is_prompt(e)))
         settling_hit = next(filter(settles, telling), None)
@@ -108,10 +118,9 @@ class Scan:
         missing = keys - known_segments.keys()
         segments = {**known_segments, **(self._storage.toc.get_segments(missing) if missing else {})}
         node_ids = {segments[key].node_id for key in keys if key in segments}
-        nodes = self._copies.read_nodes(node_ids, with_bullets=False)
-        nodes |= self._storage.toc.get_heads(node_ids - nodes.keys())
+        nodes = self._storage.toc.get_heads(node_ids)
         hits: dict[str, Hit] = {}
-        turns = turns_of(self._storage, events, self._copies)
+        turns = turns_of(self._storage, events, self._reader)
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
         for event in events:
             turn = turns.get(event.event_id, TurnKind.PLAIN)

@@ -1,8 +1,8 @@
 """search_node and search_children: match one node, or the children of a node, against a query."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.text import snippet
 from memory_mcp.model.calendar import DEPTH, TocLevel, level_of

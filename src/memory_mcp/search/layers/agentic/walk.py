@@ -3,8 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment

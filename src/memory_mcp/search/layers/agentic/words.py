@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from string import ascii_lowercase
 
-from memory_mcp.base.text import cjk_runs, query_terms, term_hash, term_set, terms
+from memory_mcp.base.text import MAX_TOKEN, STOPWORDS, cjk_runs, query_terms, stem, term_hash, term_set, terms
 from memory_mcp.search.layers.agentic.match import weigh_query
 from memory_mcp.search.layers.base import WordWeights
 from memory_mcp.storage.base import Storage
@@ -66,6 +66,9 @@ def _occurs_in_other_form(word: str, word_terms: list[str], holds: Holds) -> boo
     forms = [plain[:-1]] * (len(plain) > _STEM) + [plain[:-2]] * (len(plain) > _STEM + 1)
     if len(plain) >= _WORD:
         forms += [plain + end for end in _word_endings()]
+    if plain.isascii():
+        # As `terms` of each, without keeping words that no one wrote.
+        return any(holds(stem(form)) for form in forms if form not in STOPWORDS and len(form) <= MAX_TOKEN)
     return any(holds(term) for form in forms for term in terms(form))
 
 

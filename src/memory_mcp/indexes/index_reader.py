@@ -1,23 +1,23 @@
-"""Read copies in the keyword index without searching it, and segments that hold words.
+"""Tell what the keyword index holds of messages without a search, and which segments hold words.
 
 Only what equals the store's current content is returned: not what changed since the index followed it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import IndexUnreadable
-from memory_mcp.indexes.base import DocType, Health, Searcher
+from memory_mcp.indexes.base import ArrivedMatches, Health
+from memory_mcp.indexes.columns import is_turn
 from memory_mcp.indexes.keys import grip_doc, grip_of, message_name
-from memory_mcp.indexes.messages import companion_of
+from memory_mcp.indexes.messages import companions_of
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
+from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
-from memory_mcp.model.grip import Quotation
-from memory_mcp.model.ids import EventId, GripId, NodeId, node_key
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.storage.records import Outbox
 
 if TYPE_CHECKING:  # its engine may be missing
@@ -39,10 +39,10 @@ class SegmentMatches:
     events: int
 
 
-class CopyReader:
-    """Reads the copies in the keyword index."""
+class IndexReader:
+    """Reads the keyword index without searching it."""
 
-    def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
+    def __init__(self, index: "Callable[[], Bm25Index | None]", outbox: Outbox, last_event: Callable[[], int]) -> None:
         """`index` returns the keyword index, None if off."""
         self._index = index
         self._outbox = outbox
@@ -59,7 +59,7 @@ class CopyReader:
         None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not
         indexed yet.
         """
-        searcher = cast("Bm25Index | None", self._index())
+        searcher = self._index()
         if searcher is None or not terms or not self.is_whole():
             return None
         reached = searcher.keeper.index.position.events
@@ -70,67 +70,55 @@ class CopyReader:
         except IndexUnreadable:
             return None
 
-    def read_nodes(self, ids: Iterable[NodeId], with_bullets: bool = True) -> dict[NodeId, TocNode]:
-        """Return nodes as in the store by id, `pinned` not set.
+    def search_arrived(
+        self, text: str, keywords: Sequence[str], after: int, is_wanted: Callable[[Event], bool], limit: int
+    ) -> ArrivedMatches | None:
+        """Return the best counted events behind number `after` by their words, best first.
 
-        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
+        None if it cannot tell: no usable index, or the first behind that number is not counted.
         """
-        now = self._current_snapshot()
-        if now is None:
-            return {}
-        snapshot, changed = now
-        nodes = {i: _read_node(snapshot, i, with_bullets) for i in dict.fromkeys(ids) if i not in changed}
-        return {i: node for i, node in nodes.items() if node is not None}
+        searcher = self._index()
+        try:
+            return None if searcher is None else searcher.search_arrived(text, keywords, after, is_wanted, limit)
+        except IndexUnreadable:
+            return None
 
-    def read_quotations(self, ids: Iterable[GripId]) -> dict[GripId, Quotation]:
-        """Return quotations with facts about their events, by grip id.
+    @property
+    def is_counting(self) -> bool:
+        """Whether events that are not counted yet will be within a second."""
+        searcher = self._index()
+        return searcher is not None and searcher.is_counting
 
-        Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash.
-        """
-        now, names = self._current_snapshot(), list(dict.fromkeys(ids))
-        quotations: dict[GripId, Quotation] = {}
-        if now is None or not names:
-            return quotations
-        snapshot, changed = now
-        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
-        for live in snapshot:
-            rows = live.rows_of_grips(high, low)
-            for index in np.flatnonzero(rows >= 0).tolist():
-                row = int(rows[index])
-                if changed and segment_of(live.shard, row) in changed:
-                    continue
-                quotation = live.shard.body.copies.read_quotation(row, int(live.shard.table(DocType.GRIP).start[row]))
-                if quotation is not None:
-                    quotations[names[index]] = quotation
-        return quotations
+    def counted_to(self, after: int) -> int:
+        """Return up to which number all events behind `after` can be searched by `search_arrived`."""
+        searcher = self._index()
+        return after if searcher is None else searcher.counted_to(after)
 
-    def read_companions(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Quotation]]]:
-        """Return by grip the quotations of its `companion_of`, at most four.
+    def find_companions(self, ids: Iterable[GripId]) -> dict[GripId, list[GripId]]:
+        """Return by grip the grips of its companion (`companions_of`), at most four.
 
         Left out are grips without one, and those of segments that changed since they were indexed.
         """
         now, names = self._current_snapshot(), list(dict.fromkeys(ids))
-        quotations: dict[GripId, list[tuple[GripId, Quotation]]] = {}
+        companions: dict[GripId, list[GripId]] = {}
         if now is None or not names:
-            return quotations
+            return companions
         snapshot, changed = now
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows, grips = live.rows_of_grips(high, low), live.shard.grips
-            for index in np.flatnonzero(rows >= 0).tolist():
-                row = int(rows[index])
-                if not (grips.turn[row] & TurnKind.REPLY or live.shard.strings[int(grips.speakers[row])]):
+            indices = np.flatnonzero(rows >= 0)
+            rows = rows[indices]
+            speaking = np.array([bool(live.shard.strings[code]) for code in grips.speakers[rows].tolist()], dtype=bool)
+            others = companions_of(grips, live.messages, live.exchange_starts, rows)
+            chosen = np.flatnonzero((others >= 0) & (speaking | is_turn(grips.turn[rows], TurnKind.REPLY)))
+            pieces_of = (column.tolist() for column in (indices[chosen], rows[chosen], *live.messages.rows_of(others[chosen])))
+            for index, row, first, count in zip(*pieces_of, strict=True):
+                if changed and segment_of(live.shard, row) in changed:
                     continue
-                other = companion_of(grips, live.messages, live.exchange_starts, row)
-                if other < 0 or (changed and segment_of(live.shard, row) in changed):
-                    continue
-                first, count = (int(n[0]) for n in live.messages.rows_of(np.array([other])))
                 pieces = range(first, first + min(count, _PIECES))
-                rows_with_quotations = ((r, live.shard.body.copies.read_quotation(r, int(grips.start[r]))) for r in pieces)
-                quotations[names[index]] = [
-                    (grip_of(int(grips.hi[r]), int(grips.lo[r])), s) for r, s in rows_with_quotations if s is not None
-                ]
-        return quotations
+                companions[names[index]] = [grip_of(int(grips.hi[r]), int(grips.lo[r])) for r in pieces]
+        return companions
 
     def find_requests(self, ids: Iterable[GripId]) -> set[GripId]:
         """Return grips whose messages only ask; unknown ones do not count."""
@@ -146,7 +134,7 @@ class CopyReader:
         for live in snapshot:
             rows = live.rows_of_grips(high, low)
             if len(live.shard.grips):
-                asks = (rows >= 0) & ((live.shard.grips.turn[np.maximum(rows, 0)] & LISTED_LAST) != 0)
+                asks = (rows >= 0) & is_turn(live.shard.grips.turn[np.maximum(rows, 0)], LISTED_LAST)
                 requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
         return requests
 
@@ -178,13 +166,3 @@ class CopyReader:
             return None
         changed = self._outbox.nodes_changed_since(snapshot.position.outbox)
         return None if changed is None else (snapshot, changed)
-
-
-def _read_node(snapshot: "Snapshot[Bm25Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
-    key = np.array([node_key(node_id)], dtype=np.uint64)
-    for live in snapshot:
-        for index in live.find_units(key).tolist():
-            node = live.shard.body.copies.read_node(int(live.shard.units.node_first[index]), with_bullets)
-            if node is not None and node.node_id == node_id:
-                return node
-    return None
