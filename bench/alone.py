@@ -2,8 +2,12 @@
 
 A copy of a store is served by a real daemon. Processor time and bytes are those of the daemon and its children, from the
 moment an event is sent until nothing that follows from it can still be due: deriving, terms, periods, indexes, briefings.
-What the same time costs without an event is measured first and taken off. Bytes are what the kernel counts as written to
-disk (`write_bytes`), so whole pages; beside them what was handed to `write` (`wchar`), answers to clients included.
+
+What the same time costs without an event is taken off: the median of windows of the same length, one before the first events
+and one after each round of them. A window counts as idle only if little went on in it, so work in the background that happens
+to fall into one is waited out; work that falls into an event's window is left to the median of several events. What
+is not above an idle window is reported as 0, beside how far idle windows differ. Bytes are what the kernel counts as written
+to disk (`write_bytes`), so whole pages; beside them what was handed to `write` (`wchar`), answers to clients included.
 
     python -m bench.alone STORE [--rest 75] [--times 3] [--storm 60] [--writes 500] [--json]
 """
@@ -17,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,12 @@ from bench.speed.seen import clock
 
 #: Longest wait for the store to come to rest (seconds).
 _REST = 1200.0
+#: A store is at rest when its processes use less than this share of a core for so many seconds.
+_STILL_SHARE, _STILL_SECONDS = 0.05, 5.0
+#: An idle window uses less than this share of a core, or than so many processor seconds where it is short; windows tried.
+_IDLE_SHARE, _IDLE_SECONDS, _IDLE_WINDOWS = 0.005, 0.02, 8
+#: How an event can arrive.
+WAYS = ("remember", "ingest_events", "hook")
 #: Hook payloads a minute in a storm.
 _A_MINUTE = 50
 
@@ -55,14 +65,34 @@ class Cost:
             self.worked - other.worked, self.written - other.written, self.handed - other.handed, self.sleeps - other.sleeps
         )
 
-    def less(self, rate: "Cost", share: float) -> "Cost":
-        """Without `share` of what `rate` says."""
-        return Cost(
-            self.worked - rate.worked * share,
-            round(self.written - rate.written * share),
-            round(self.handed - rate.handed * share),
-            round(self.sleeps - rate.sleeps * share),
-        )
+    def scaled(self, factor: float) -> "Cost":
+        """Return the cost of `factor` times the time."""
+        return Cost(self.worked * factor, round(self.written * factor), round(self.handed * factor), round(self.sleeps * factor))
+
+    def above(self, idle: "Cost") -> "Cost":
+        """Return what is beyond another cost; 0 where nothing is."""
+        extra = self - idle
+        return Cost(max(0.0, extra.worked), max(0, extra.written), max(0, extra.handed), max(0, extra.sleeps))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some seconds, and what was used up in them."""
+
+    seconds: float
+    cost: Cost
+
+
+def median_cost(costs: Sequence[Cost]) -> Cost:
+    """Return the median of each figure by itself; 0 of nothing."""
+    if not costs:
+        return Cost()
+    return Cost(
+        statistics.median(cost.worked for cost in costs),
+        round(statistics.median(cost.written for cost in costs)),
+        round(statistics.median(cost.handed for cost in costs)),
+        round(statistics.median(cost.sleeps for cost in costs)),
+    )
 
 
 def cost(pids: Iterable[int]) -> Cost:
@@ -92,11 +122,14 @@ class Figures:
     """What was measured; costs without those of the same time at rest."""
 
     events: int = 0
-    #: Of `rest` seconds.
+    #: Seconds of a window.
     rest: float = 0.0
-    idle: Cost = field(default_factory=Cost)
-    #: By the way an event came.
-    alone: dict[str, list[Cost]] = field(default_factory=dict)
+    #: Idle windows; how many were left out because something else went on; whether there was nothing but such.
+    idle_windows: list[Window] = field(default_factory=list)
+    busy_windows: int = 0
+    is_noisy: bool = False
+    #: Windows of one event, by the way it came; what idle time costs is in them.
+    event_windows: dict[str, list[Window]] = field(default_factory=dict)
     #: Payloads of the storm, and seconds of it.
     stormed: int = 0
     storm_seconds: float = 0.0
@@ -106,6 +139,26 @@ class Figures:
     write_seconds: float = 0.0
     during: Cost = field(default_factory=Cost)
     after: Cost = field(default_factory=Cost)
+
+    @property
+    def idle(self) -> Cost:
+        """The cost of `rest` seconds in which nothing happens: the median of the idle windows."""
+        return median_cost([window.cost.scaled(self.rest / window.seconds) for window in self.idle_windows])
+
+    @property
+    def alone(self) -> dict[str, Cost]:
+        """One event's cost by the way it came: the median of its windows, without the idle time in it."""
+        idle = self.idle
+        return {
+            way: median_cost([window.cost.above(idle.scaled(window.seconds / self.rest)) for window in windows])
+            for way, windows in self.event_windows.items()
+        }
+
+    @property
+    def noise(self) -> float:
+        """Processor seconds by which idle windows differ."""
+        worked = [window.cost.worked for window in self.idle_windows]
+        return max(worked) - min(worked) if worked else 0.0
 
 
 class Run:
@@ -125,9 +178,12 @@ class Run:
             async with Client(stdio_client(self.place.server(), errlog=errors)) as client:
                 self._client = client
                 self.figures.events = await self._at_rest()
-                self.figures.idle = await self._spent(self.options.rest)
-                for way in ("remember", "ingest_events", "hook"):
-                    self.figures.alone[way] = [await self._alone(way) for _ in range(self.options.times)]
+                await self._idle()
+                for _ in range(self.options.times):
+                    for way in WAYS:
+                        window = await self._window(way)
+                        self.figures.event_windows.setdefault(way, []).append(window)
+                    await self._idle()
                 if self.options.storm:
                     await self._storm()
                 if self.options.writes:
@@ -138,12 +194,25 @@ class Run:
         await anyio.sleep(seconds)
         return cost(family(self.place)) - before
 
-    async def _alone(self, way: str) -> Cost:
+    async def _window(self, way: str = "") -> Window:
+        """What happens for `rest` seconds that begin with an event, or with nothing."""
         before, began = cost(family(self.place)), time.monotonic()
-        await self._send(way)
+        if way:
+            await self._send(way)
         await anyio.sleep(self.options.rest)
         spent = cost(family(self.place)) - before
-        return spent.less(self.figures.idle, (time.monotonic() - began) / self.options.rest)
+        return Window(time.monotonic() - began, spent)
+
+    async def _idle(self) -> None:
+        """Add a window in which little goes on; the least busy one if there is none."""
+        most = max(_IDLE_SECONDS, _IDLE_SHARE * self.options.rest)
+        windows: list[Window] = []
+        while not windows or (windows[-1].cost.worked > most and len(windows) < _IDLE_WINDOWS):
+            windows.append(await self._window())
+        least = min(windows, key=lambda window: window.cost.worked)
+        self.figures.idle_windows.append(least)
+        self.figures.busy_windows += len(windows) - 1
+        self.figures.is_noisy |= least.cost.worked > most
 
     async def _send(self, way: str) -> None:
         text = " ".join(self._words.word() for _ in range(80))
@@ -167,7 +236,7 @@ class Run:
         found.storm_seconds = passed
         await anyio.sleep(self.options.rest)
         spent = cost(family(self.place)) - before
-        found.storm = spent.less(found.idle, (time.monotonic() - began) / self.options.rest)
+        found.storm = spent.above(found.idle.scaled((time.monotonic() - began) / self.options.rest))
 
     async def _writes(self) -> None:
         found = self.figures
@@ -191,23 +260,30 @@ class Run:
         with anyio.fail_after(_REST):
             while (await self._call("get_retrieval_status"))["lag"]["events"]:
                 await anyio.sleep(0.2)
-            while (await self._spent(5.0)).worked > 0.25:
+            seconds = min(_STILL_SECONDS, self.options.rest)
+            while (await self._spent(seconds)).worked > _STILL_SHARE * seconds:
                 continue
         return int((await self._call("get_retrieval_status"))["store"]["events"])
+
+
+def noise(found: Figures) -> str:
+    """How far figures of one event may be wrong, in words."""
+    events = max(map(len, found.event_windows.values()), default=0)
+    words = f"median of {events}, {len(found.idle_windows)} idle windows that differ by {1e3 * found.noise:.1f} ms"
+    if found.busy_windows:
+        words += f", {found.busy_windows} with other work left out"
+    return words + (", the store never came to rest" if found.is_noisy else "")
 
 
 def lines(found: Figures) -> list[str]:
     """The table for people, in markdown."""
     told = [f"{found.events:,} events in the store.", "", "| what | CPU ms | kB written | kB handed over |", "|---|---|---|---|"]
-    for way, costs in found.alone.items():
-        middle = sorted(costs, key=lambda c: c.worked)[len(costs) // 2]
-        written, handed = (
-            statistics.median(values) / 1e3 for values in zip(*((c.written, c.handed) for c in costs), strict=True)
-        )
-        told.append(f"| one event by {way} | {1e3 * middle.worked:.1f} | {written:.0f} | {handed:.0f} |")
+    for way, spent in found.alone.items():
+        told.append(f"| one event by {way} | {1e3 * spent.worked:.1f} | {spent.written / 1e3:.0f} | {spent.handed / 1e3:.0f} |")
     idle, rest = found.idle, found.rest
     told += ["", f"Idle for {rest:.0f} s: {100 * idle.worked / rest:.3f} % of a core, {idle.sleeps / rest:.2f} sleeps a second, "]
     told[-1] += f"{idle.written / 1e3:.0f} kB written, {idle.handed / 1e3:.0f} kB handed over."
+    told.append(noise(found))
     if found.stormed:
         per_core, minutes = 100 * found.storm.worked / found.storm_seconds, found.storm_seconds / 60
         told.append(f"Storm, {found.stormed} hooks in {found.storm_seconds:.0f} s: {per_core:.2f} % of a core, ")

@@ -50,6 +50,8 @@ GROUPS: Mapping[str, Callable[[Run], Awaitable[list[Row]]]] = {
 }
 #: Groups that run several times: they write nothing, and do not count from the beginning.
 _READING = {"start", "handshakes", "commands", "questions", "kinds", "calls", "small"}
+#: Groups with tantivy beside, where it is installed.
+_PAIRED = {"questions", "kinds", "small"}
 
 
 def load() -> str:
@@ -138,21 +140,30 @@ def parsed(words: Sequence[str] | None = None) -> tuple[argparse.Namespace, Opti
     return arguments, Options(**{one.name: getattr(arguments, one.name) for one in fields(Options)})
 
 
+def missing_engines(arguments: argparse.Namespace) -> str:
+    """Say which engine the table lacks because it is not installed; empty if none is missing."""
+    groups = set(arguments.rows or GROUPS)
+    if arguments.what == "scale" or not groups & _PAIRED or find_spec("tantivy"):
+        return ""
+    return 'tantivy is not installed, so it is not measured beside: pip install -e ".[bench]"'
+
+
 def main() -> int:
     """Run, print; 1 when a bar is not kept."""
     arguments, options = parsed()
     if not VISIBLE:
         print("skipped: processes are looked at through /proc")
         return 0
-    if not find_spec("tantivy"):
-        print("tantivy is not installed, so it is not measured beside", file=sys.stderr)
+    absent = missing_engines(arguments)
+    if absent:
+        print(absent, file=sys.stderr)
     before = load()
     found = (sizes if arguments.what == "scale" else whole)(arguments, options, lambda line: print(line, file=sys.stderr))
     busy = f"load average {before} before, {load()} after; {os.cpu_count()} cores"
-    print(f"\n{busy}")
+    print("\n" + "\n".join(filter(None, (busy, absent))))
     if arguments.json:
         told = {name: [asdict(row) | {"kept": row.kept} for row in rows] for name, rows in found.items()}
-        arguments.json.write_text(json.dumps({"load": busy, "rows": told}), encoding="utf-8")
+        arguments.json.write_text(json.dumps({"load": busy, "absent": absent, "rows": told}), encoding="utf-8")
     return 0 if all(row.kept for rows in found.values() for row in rows) else 1
 
 

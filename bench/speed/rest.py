@@ -19,6 +19,8 @@ from bench.speed.table import Row
 from bench.speed.writes import disk_rows
 
 _PASS = "python -c pass"
+#: The distribution's name.
+_PROJECT = "memory-mcp-tree"
 
 
 async def memory(run: Run) -> list[Row]:
@@ -162,9 +164,9 @@ def _everything(run: Run) -> float:
 async def packages(run: Run) -> list[Row]:
     """What an installation takes: the package and all that it needs, without extras."""
     del run
-    own = Path(memory_mcp.__file__).parent
-    sizes = {"memory-mcp": sum(p.stat().st_size for p in own.rglob("*") if p.is_file())}
-    wanted = ["memory-mcp"]
+    own = [path for path in Path(memory_mcp.__file__).parents[1].glob("memory_mcp*") if path.is_dir()]
+    sizes = {_PROJECT: sum(p.stat().st_size for folder in own for p in folder.rglob("*") if p.is_file())}
+    wanted = [_PROJECT]
     while wanted:
         for need in metadata.requires(wanted.pop()) or ():
             name = _needed(need)

@@ -53,6 +53,8 @@ class Options:
     #: Seconds of doing nothing, and those in which what follows a write is over.
     idle: float = 60.0
     rest: float = 75.0
+    #: Events that come alone, of each kind.
+    times: int = 3
     #: Commands and handshakes of each kind; starts of the daemon.
     repeats: int = 7
     starts: int = 4

@@ -12,7 +12,7 @@ import anyio
 
 from bench import import_
 from bench.alone import Run as Alone
-from bench.alone import cost
+from bench.alone import cost, noise
 from bench.lag import anonymous, family
 from bench.place import Place, quantile
 from bench.speed import fts5
@@ -70,11 +70,11 @@ async def _rate(work: Callable[[str], Any], texts: Sequence[str], pids: set[int]
 
 async def alone(run: Run) -> list[Row]:
     """One event, and all that follows from it, as `bench.alone` measures it."""
-    one = Alone(run.place, Namespace(rest=run.options.rest, times=1, storm=0, writes=0))
+    one = Alone(run.place, Namespace(rest=run.options.rest, times=run.options.times, storm=0, writes=0))
     await one.measure()
-    rows = []
-    for way, [spent] in one.figures.alone.items():
-        rows.append(Row(f"one event alone, {way}, CPU", "ms", {"": 1000 * spent.worked}, {"": 20.0}))
+    rows, note = [], noise(one.figures)
+    for way, spent in one.figures.alone.items():
+        rows.append(Row(f"one event alone, {way}, CPU", "ms", {"": 1000 * spent.worked}, {"": 20.0}, note=note))
         rows.append(Row(f"… written, {way}", "kB", {"": spent.written / 1000}, {"": 100.0}))
     return rows
 

@@ -4,18 +4,21 @@ import json
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 import memory_mcp
 from bench import histories, place
 from bench.speed import __main__ as speed
-from bench.speed import scale
-from bench.speed.run import Options
+from bench.speed import rest, scale
+from bench.speed.run import Options, Run
 from bench.speed.table import Row, lines
 from bench.speed.writes import another
 
 SAMPLES = Path(memory_mcp.__file__).parent / "samples" / "projects"
-TINY = Options(questions=4, many=6, writes=3, idle=0.5, rest=0.5, repeats=1, starts=1, runs=1, beside=20, small=20, still=0.2)
+TINY = Options(
+    questions=4, many=6, writes=3, idle=0.5, rest=0.5, times=1, repeats=1, starts=1, runs=1, beside=20, small=20, still=0.2
+)
 #: These share one daemon, and say what most people want to know.
 SHORT = ("packages", "questions", "status")
 
@@ -48,6 +51,7 @@ def history(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @seen
+@pytest.mark.usefixtures("processes")
 def test_questions_are_measured_beside_other_engines(history: Path, tmp_path: Path) -> None:
     pytest.importorskip("tantivy")
     found = speed.measure(tmp_path, history, TINY, groups=SHORT)
@@ -64,6 +68,7 @@ def test_questions_are_measured_beside_other_engines(history: Path, tmp_path: Pa
 
 @seen
 @pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_every_row_is_measured(history: Path, tmp_path: Path) -> None:
     pytest.importorskip("tantivy")
     found = speed.measure(tmp_path, history, TINY)
@@ -75,6 +80,7 @@ def test_every_row_is_measured(history: Path, tmp_path: Path) -> None:
 
 @seen
 @pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_stores_of_several_sizes_are_kept_and_compared(data: Path, tmp_path: Path) -> None:
     home, first = scale.built(data, tmp_path, 40, TINY.still)
     database = (home / "data" / "memory.duckdb").stat().st_mtime_ns
@@ -89,11 +95,36 @@ def test_stores_of_several_sizes_are_kept_and_compared(data: Path, tmp_path: Pat
     ]
 
 
+def test_an_installation_is_the_program_and_all_that_it_needs(history: Path, tmp_path: Path) -> None:
+    with place.Place(tmp_path) as served:
+        [row] = anyio.run(rest.packages, Run(served, history, TINY))
+    assert row.values[""] > 50
+    assert "duckdb" in row.note
+
+
 def test_growth_is_that_of_the_last_over_the_first() -> None:
     tables = [[Row("a", "ms", {"p50": 2.0}), Row("b", "MB", {"": 4.0})], [Row("a", "ms", {"p50": 3.0})]]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in scale.curve((1000, 2000), tables)]
     assert cells[0] == ["what", "1,000", "2,000", "last over first"]
     assert cells[2:] == [["a p50, ms", "2.00", "3.00", "1.50x"], ["b, MB", "4.00", "", ""]]
+
+
+@pytest.mark.parametrize(
+    ("words", "installed", "is_reported"),
+    [
+        ((), False, True),
+        ((), True, False),
+        (("--rows", "start,kinds"), False, True),
+        (("--rows", "start"), False, False),
+        (("scale", "--folder", "x"), False, False),
+    ],
+)
+def test_an_engine_that_is_not_installed_is_reported_where_it_would_be_measured(
+    words: tuple[str, ...], installed: bool, is_reported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "find_spec", lambda name: name if installed else None)
+    arguments, _ = speed.parsed([*words, "--data", "."])
+    assert ("tantivy" in speed.missing_engines(arguments)) == is_reported
 
 
 def test_a_row_says_whether_its_bar_is_kept() -> None:
