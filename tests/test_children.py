@@ -71,6 +71,18 @@ def test_a_child_ends_with_who_started_it_in_the_midst_of_work_without_an_end(tm
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.skipif(not os.access("/proc/self/autogroup", os.W_OK), reason="processors are not shared among sessions")
+def test_a_child_stands_back_for_every_session_and_lowers_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "some.duckdb"
+    duckdb.connect(file).close()
+    own_session = Path("/proc/self/autogroup").read_text(encoding="ascii")
+    with children.Child("memory_mcp.storage.duckdb.damaged_reader", str(file)) as child:
+        session = Path(f"/proc/{child.pid}/autogroup")
+        until(lambda: session.read_text(encoding="ascii").endswith(" nice 10\n"), session)
+    assert Path("/proc/self/autogroup").read_text(encoding="ascii") == own_session
+
+
+@pytest.mark.usefixtures("processes")
 def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the_middle() -> None:
     """Containers set PYTHONUNBUFFERED; a write that a signal ends has written a part."""
     code = "from memory_mcp.base.children import answering; answering(lambda hello: lambda size: bytes(size))"

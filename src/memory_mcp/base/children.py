@@ -12,6 +12,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ _LENGTH = 8
 _AHEAD = 6
 #: Far below whatever somebody waits for.
 _NICE = 10
+#: Linux shares processors among sessions before it looks at niceness; the niceness of a session, on systems that have it. It is
+#: taken once in a tenth of a second from all processes together: how often it is tried, and how long between two tries (seconds).
+_SESSION_NICE, _TRIES, _PAUSE = "/proc/self/autogroup", 20, 0.15
 #: How long a child may take to end once its input is closed (seconds).
 _GRACE = 2.0
 
@@ -124,7 +128,7 @@ class Child:
 
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
         command = [sys.executable, "-P", "-m", "memory_mcp.base.children", module]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.group_options())
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.apart())
         _running.add(self)
         #: Has a result once the child has loaded what it needs, half a second the first time; EOFError if it never will.
         self.begun: Future[Any] = Future()
@@ -272,6 +276,8 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
     # Else it ends with a traceback, which an import's child writes to the terminal of whoever started that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     machine.lower(_NICE)
+    if sys.platform == "linux" and os.getsid(0) == os.getpid():
+        threading.Thread(target=_lower_session, name="priority", daemon=True).start()
     # Opened anew: where PYTHONUNBUFFERED is set, those of `sys` write once and forget what a signal left unwritten.
     source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives
     # Nothing that prints may come between the frames.
@@ -297,6 +303,23 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
                 answer = error
             send(sink, answer)
     _end()
+
+
+def _lower_session() -> None:
+    """Lower the priority of this child's session, which is its own (thread)."""
+    for _ in range(_TRIES):
+        try:
+            session = os.open(_SESSION_NICE, os.O_WRONLY)
+            try:
+                os.write(session, str(_NICE).encode("ascii"))
+            finally:
+                os.close(session)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+        except OSError:
+            return
+        else:
+            return
 
 
 def _end() -> None:
