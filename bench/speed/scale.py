@@ -21,6 +21,8 @@ from bench.speed.run import Options, Run, copied, stopped
 from bench.speed.table import Row, lines, markdown, number
 from bench.speed.writes import alone, bring_in
 
+#: What stands beside a value that grew more than the size, and by how much more before it does.
+_FASTER, _TOLERANCE = ", faster than the size", 1.05
 Group = Callable[[Run], Awaitable[list[Row]]]
 #: What is measured on each size.
 GROUPS: Mapping[str, Group] = {
@@ -59,7 +61,7 @@ def measured(home: Path, options: Options, groups: Sequence[str], say: Callable[
 
 
 def curve(sizes: Sequence[int], tables: Sequence[Sequence[Row]]) -> list[str]:
-    """Every value by size, and how often the first the last is."""
+    """Every value by size, how often the first the last is, and a mark where that is more than the size has grown."""
     found: dict[str, list[float | None]] = {}
     for at, rows in enumerate(tables):
         for row in rows:
@@ -68,6 +70,9 @@ def curve(sizes: Sequence[int], tables: Sequence[Sequence[Row]]) -> list[str]:
                 found.setdefault(key, [None] * len(tables))[at] = value
     drawn = []
     for key, values in found.items():
-        growth = f"{values[-1] / values[0]:.2f}x" if values[0] and values[-1] is not None else ""
+        growth = ""
+        if values[0] and values[-1] is not None:
+            factor = values[-1] / values[0]
+            growth = f"{factor:.2f}x" + (_FASTER if factor > _TOLERANCE * sizes[-1] / sizes[0] else "")
         drawn.append((key, *("" if v is None else number(v) for v in values), growth))
     return markdown(("what", *(f"{size:,}" for size in sizes), "last over first"), drawn)

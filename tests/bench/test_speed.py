@@ -103,10 +103,18 @@ def test_an_installation_is_the_program_and_all_that_it_needs(history: Path, tmp
 
 
 def test_growth_is_that_of_the_last_over_the_first() -> None:
-    tables = [[Row("a", "ms", {"p50": 2.0}), Row("b", "MB", {"": 4.0})], [Row("a", "ms", {"p50": 3.0})]]
+    tables = [
+        [Row("a", "ms", {"p50": 2.0}), Row("b", "MB", {"": 4.0}), Row("c", "MB", {"": 1.0}), Row("d", "MB", {"": 1.0})],
+        [Row("a", "ms", {"p50": 3.0}), Row("c", "MB", {"": 2.0}), Row("d", "MB", {"": 3.0})],
+    ]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in scale.curve((1000, 2000), tables)]
     assert cells[0] == ["what", "1,000", "2,000", "last over first"]
-    assert cells[2:] == [["a p50, ms", "2.00", "3.00", "1.50x"], ["b, MB", "4.00", "", ""]]
+    assert cells[2:] == [
+        ["a p50, ms", "2.00", "3.00", "1.50x"],
+        ["b, MB", "4.00", "", ""],
+        ["c, MB", "1.00", "2.00", "2.00x"],
+        ["d, MB", "1.00", "3.00", "3.00x, faster than the size"],
+    ]
 
 
 @pytest.mark.parametrize(
