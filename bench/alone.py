@@ -41,7 +41,7 @@ _REST = 1200.0
 #: A store is at rest when its processes use less than this share of a core for so many seconds.
 _STILL_SHARE, _STILL_SECONDS = 0.05, 5.0
 #: An idle window uses less than this share of a core, or than so many processor seconds where it is short; windows tried.
-_IDLE_SHARE, _IDLE_SECONDS, _IDLE_WINDOWS = 0.005, 0.02, 8
+_IDLE_SHARE, _IDLE_SECONDS, _IDLE_WINDOWS = 0.002, 0.02, 4
 #: How an event can arrive.
 WAYS = ("remember", "ingest_events", "hook")
 #: Hook payloads a minute in a storm.

@@ -31,6 +31,8 @@ _OVERVIEWS = (
 async def kinds(run: Run) -> list[Row]:
     """Each kind right after a start, with no file in the page cache but what the start read, and the same questions again."""
     said, texts = run.said, Texts(run.place)
+    # Read before, perhaps: the store is open again since then.
+    stopped(run.place)
     rows: list[Row] = []
     asked = made(said, texts.days(), max(4, run.options.questions // 8))
     evict(run.place)

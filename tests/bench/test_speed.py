@@ -20,7 +20,7 @@ TINY = Options(
     questions=4, many=6, writes=3, idle=0.5, rest=0.5, times=1, repeats=1, starts=1, runs=1, beside=20, small=20, still=0.2
 )
 #: These share one daemon, and say what most people want to know.
-SHORT = ("packages", "questions", "status")
+SHORT = ("packages", "questions", "kinds", "status")
 
 seen = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
 
@@ -70,7 +70,6 @@ def test_questions_are_measured_beside_other_engines(history: Path, tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_every_row_is_measured(history: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tantivy")
     found = speed.measure(tmp_path, history, TINY)
     assert set(found) == set(speed.GROUPS)
     assert all(row.values for rows in found.values() for row in rows)
