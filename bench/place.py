@@ -24,7 +24,7 @@ PROC = Path("/proc")
 #: Whether processes can be seen at all.
 VISIBLE = (PROC / "self" / "environ").exists()
 #: How long a command may take, in seconds.
-PATIENCE = 120.0
+PATIENCE = 240.0
 _TICK = 0.05
 
 

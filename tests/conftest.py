@@ -27,6 +27,7 @@ from memory_mcp.base import extensions
 from tests.examples import CI
 from tests.fakes import FakeClock
 from tests.stages import STAGES, Stages
+from tests.templates import find_changes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,6 +42,8 @@ pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 #: Tenants of the database that tests share.
 _TENANTS = itertools.count(1)
 _HERE = str(Path(__file__).parent)
+#: Variables that pytest sets for each test, and the program when it loads a model.
+_SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "TOKENIZERS_PARALLELISM")
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
 _COMMON: dict[str, Any] = {
@@ -91,6 +94,19 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture(scope="session")
 def processes() -> None:
     """What a test uses, or a fixture of it, that starts processes; see stages.py."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unchanged() -> Iterator[None]:
+    """Fails a file that leaves changed what files share: on which worker it is with which others varies."""
+    environ, folder = _read_environ(), Path.cwd()
+    yield
+    assert (_read_environ(), Path.cwd()) == (environ, folder), "a test has not undone its changes"
+    assert find_changes() == [], "a test has changed what it should have copied"
+
+
+def _read_environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _SET_FOR_GOOD}
 
 
 @pytest.fixture

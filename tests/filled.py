@@ -12,6 +12,7 @@ from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
+from tests.templates import share_template
 
 #: By the time at which they were derived and what is in them.
 _FILLED: dict[str, TemporaryDirectory[str]] = {}
@@ -30,6 +31,7 @@ def filled(data_dir: Path, drafts: Sequence[EventDraft], clock: Clock | None = N
         app.write(drafts, "test")
         app.derivation.run()
         app.close()
+        share_template(Path(made.name))
         _FILLED[known] = made
     shutil.copytree(Path(_FILLED[known].name) / "data", data_dir)
     return Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))

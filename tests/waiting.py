@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 #: How long anything is waited for at most (seconds): more than ten times what the slowest of it takes on a quiet machine.
-PATIENCE = 90.0
+PATIENCE = 240.0
 #: Between two looks passes twice the time that a look took, within these bounds (seconds): what is waited for needs the
 #: processor more than whoever waits.
 _TICK, _LONGEST_TICK = 0.02, 1.0

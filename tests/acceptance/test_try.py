@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.conftest import SAMPLES, Command
 from tests.daemon.inside import run_inside
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 @requirement("contract:evidence-handling")
@@ -29,14 +29,14 @@ def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: 
     assert max(len(line) for line in done.stdout.splitlines() if "claude mcp add" not in line) <= 100
     assert not list(Path(environment["TMPDIR"]).iterdir())
     assert not list(Path(environment["HOME"]).iterdir())
-    assert no_process_of(environment["TMPDIR"])
+    until(lambda: no_process_of(environment["TMPDIR"]), "for its processes to end")
 
 
 @pytest.mark.slow  # in the short form, the test above has both indexes.
 def test_try_answers_through_the_index_there_can_be_and_waits_for_no_other(command: Command, environment: dict[str, str]) -> None:
     done = command("try", env={"MEMORY_MCP_EMBEDDER__MODEL": ""})
     assert (done.returncode, done.stdout.count("Path (tier 4, ")) == (0, 3)
-    assert no_process_of(environment["TMPDIR"])
+    until(lambda: no_process_of(environment["TMPDIR"]), "for its processes to end")
 
 
 def test_a_question_comes_from_the_transcripts_given_and_the_configuration_it_prints_starts_the_server(
@@ -119,7 +119,7 @@ def test_a_stopped_trial_leaves_nothing(environment: dict[str, str], tmp_path: P
         assert process.wait(timeout=PATIENCE) == 130
     assert f"importing {own} ...\n" in told
     assert not list(Path(environment["TMPDIR"]).iterdir())
-    assert no_process_of(environment["TMPDIR"])
+    until(lambda: no_process_of(environment["TMPDIR"]), "for its processes to end")
 
 
 def no_process_of(place: str) -> bool:

@@ -19,6 +19,7 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import main
 from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from tests.templates import share_template
 from tests.waiting import UNHURRIED
 
 #: Enough segments in one month that a walk goes down level by level.
@@ -115,14 +116,14 @@ def told(cli: Cli, tmp_path: Path) -> Told:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of a memory that tests only read."""
+    """The data directory of a memory that tests copy."""
     place = tmp_path_factory.mktemp("memory")
     source = place / "events.jsonl"
     source.write_text("\n".join(json.dumps(e) for e in events()) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, place / "home")
         assert main(["ingest", str(source), "--data-dir", str(place / "data"), "--json"]) == 0
-    return place / "data"
+    return share_template(place / "data")
 
 
 @contextmanager

@@ -62,17 +62,17 @@ def test_a_long_time_is_told_in_days_and_a_longer_one_in_weeks(memory: Cli) -> N
 
 @pytest.mark.parametrize(("encoding", "no_color", "blocks"), [("utf-8", "", True), ("latin-1", "", False), ("utf-8", "1", False)])
 def test_blocks_are_drawn_only_where_a_terminal_has_them(
-    built: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, no_color: str, blocks: bool
+    copy: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, no_color: str, blocks: bool
 ) -> None:
-    shown = on_a_terminal(monkeypatch, "timeline", "--data-dir", str(built), no_color=no_color, encoding=encoding)
+    shown = on_a_terminal(monkeypatch, "timeline", "--data-dir", str(copy), no_color=no_color, encoding=encoding)
     assert ("█" in shown) is blocks
     assert ("#" in shown.split("most in a week")[0]) is not blocks
     assert ("\x1b[" in shown) is not bool(no_color) or "\x1b[1m" in shown
 
 
 @pytest.mark.parametrize(("no_color", "blocks"), [("", True), ("1", False)])
-def test_stats_are_drawn_where_timeline_draws(built: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, blocks: bool) -> None:
-    shown = on_a_terminal(monkeypatch, "admin", "stats", "--data-dir", str(built), no_color=no_color)
+def test_stats_are_drawn_where_timeline_draws(copy: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, blocks: bool) -> None:
+    shown = on_a_terminal(monkeypatch, "admin", "stats", "--data-dir", str(copy), no_color=no_color)
     assert ("  2024-05 to 2026-01, most 60 in 2025-11" in shown) is blocks
     assert (f"{'level segment':<22} {59:>9}  " + "█" * 24 in shown) is blocks
     assert any(c in "▁▂▃▄▅▆▇█" for c in shown) is blocks

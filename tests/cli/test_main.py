@@ -129,8 +129,8 @@ def test_a_group_without_a_word_shows_its_state_and_what_else_it_does(memory: Cl
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_flags_stand_before_or_after_the_command(cli: Cli, built: Path, before: bool) -> None:
-    flags = ("--data-dir", str(built), "--json")
+def test_flags_stand_before_or_after_the_command(cli: Cli, copy: Path, before: bool) -> None:
+    flags = ("--data-dir", str(copy), "--json")
     argv = (*flags, "query", "root") if before else ("query", "root", *flags)
     assert cli(*argv).data["node"]["events"] == EVENTS
 
@@ -169,12 +169,12 @@ def test_a_locked_store_ends_with_status_three_and_the_holder(cli: Cli, tmp_path
     assert "process " in done.err
 
 
-def test_ctrl_c_ends_with_status_130(cli: Cli, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+def test_ctrl_c_ends_with_status_130(cli: Cli, monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("memory_mcp.cli.commands.base.open_memory", stop)
-    done = cli("query", "root", "--data-dir", str(built))
+    done = cli("query", "root", "--data-dir", str(copy))
     assert (done.status, done.err) == (130, "stopped\n")
 
 
@@ -184,10 +184,10 @@ def test_an_unusable_directory_is_one_line_with_status_one(cli: Cli, tmp_path: P
     assert (done.status, len(done.err.splitlines())) == (1, 1)
 
 
-def test_tracebacks_are_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
-    assert "Traceback" not in cli("query", "node", "x", "--data-dir", str(built)).err
+def test_tracebacks_are_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
+    assert "Traceback" not in cli("query", "node", "x", "--data-dir", str(copy)).err
     monkeypatch.setenv("MEMORY_MCP_DEBUG", "1")
-    assert "Traceback" in cli("query", "node", "x", "--data-dir", str(built)).err
+    assert "Traceback" in cli("query", "node", "x", "--data-dir", str(copy)).err
 
 
 def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
@@ -264,10 +264,10 @@ _OWN_KEYS = {
 }
 
 
-def test_a_stdout_that_is_not_utf8_is_written_to(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stdout_that_is_not_utf8_is_written_to(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    assert main(["timeline", "--data-dir", str(built)]) == 0
-    assert main(["search", "JWT", "--data-dir", str(built), "--json"]) == 0
+    assert main(["timeline", "--data-dir", str(copy)]) == 0
+    assert main(["search", "JWT", "--data-dir", str(copy), "--json"]) == 0
     sys.stdout.flush()
     assert raw.getvalue().isascii()

@@ -188,10 +188,10 @@ def test_an_index_that_is_missing_is_built_before_the_first_answer_and_what_was_
 @requirement("bm25:FR-08.1", "bm25:FR-08.2")
 @pytest.mark.parametrize("key", ["teleport.enabled", "teleport.bm25.enabled"])
 def test_a_layer_that_is_switched_off_ends_with_status_three_and_says_how_to_enable_it(
-    built: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str
+    copy: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("MEMORY_MCP_" + key.upper().replace(".", "__"), "false")
-    done = cli("teleport", "search", "JWT", "--data-dir", str(built))
+    done = cli("teleport", "search", "JWT", "--data-dir", str(copy))
     assert (done.status, done.out) == (3, "")
     assert done.err.startswith(f"BM25 index not enabled. Enable with {key} = true")
 
@@ -235,9 +235,9 @@ def test_the_status_shows_both_indexes_by_the_names_of_the_specification(jump: C
     assert [line.split(":")[0].strip() for line in lines[1:5]] == ["documents", "size", "generation", "last commit"]
 
 
-def test_a_status_of_what_is_switched_off_says_so(built: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_of_what_is_switched_off_says_so(copy: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "false")
-    lines = cli("teleport", "status", "--data-dir", str(built)).out.splitlines()
+    lines = cli("teleport", "status", "--data-dir", str(copy)).out.splitlines()
     assert lines == [f"{name}: not enabled, disabled (teleport.enabled = false)" for name in ("bm25", "vector")]
 
 

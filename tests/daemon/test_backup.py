@@ -1,6 +1,7 @@
 """Backups and restores by the installed command, while real clients write through the daemon."""
 
 import asyncio
+import datetime as dt
 import json
 import shutil
 import threading
@@ -233,10 +234,11 @@ def test_from_a_damaged_backup_all_else_comes_back_and_the_rest_is_named_and_com
 
 
 def test_the_last_backup_up_to_a_time_is_restored(filled: Place) -> None:
-    early = json.loads(filled.ok("backup", "--list", "--json"))["backups"][0]["made"]
+    [first] = list_backups(filled.directory / "backups")
+    early = dt.datetime.fromtimestamp(first.at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
     filled.ok("ingest", "-", stdin=json.dumps({"text": "later", "role": "user", "session_id": "s", "timestamp": 1768299000000}))
     filled.ok("backup")
-    told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--at", early[:19] + ".999", "--json"))
+    told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--at", early, "--json"))
     assert told["restored"]["events"] == EVENTS
     told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--json"))
     assert told["restored"]["events"] == EVENTS + 1

@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mcp import Client
 from bench.place import Place, wait_for
 from memory_mcp.service.daemon.http import MAX_BODY
 from tests.daemon.inside import BARE, SERVED, Beside, run_inside
-from tests.daemon.places import NO_INDEXES, look, needs_proc
+from tests.daemon.places import NO_INDEXES, free_port, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.files import read_at_rest
 from tests.waiting import PATIENCE, until, until_async
@@ -67,9 +66,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_the_http_door_has_what_was_set_bounds_bodies_and_keeps_the_daemon_whose_jobs_have_what_was_set_too(
     tmp_path: Path,
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     own = {"HTTP": "true", "HTTP_HOST": "localhost", "HTTP_PORT": str(port), "HTTP_TOKEN": TOKEN}
     own |= {"HTTP_ALLOWED_HOSTS": "memory.example"}
     more = {**SERVED, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}

@@ -25,6 +25,7 @@ from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.filled import filled
+from tests.templates import share
 from tests.waiting import PATIENCE
 
 T = TypeVar("T")
@@ -175,6 +176,11 @@ def copied(place: Path, days: Sequence[str] = DAYS) -> App:
 def shared_app() -> Iterator[App]:
     """Filled once; for tests that only read."""
     app = open_app(profile="full")
+
+    def read() -> dict[str, object]:
+        return {"shared_app": (app.storage.events.last_seq(), app.storage.toc.current_version())}
+
+    share(read)
     yield app
     app.close()
 

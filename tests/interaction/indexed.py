@@ -18,6 +18,7 @@ from tests.factories import draft
 from tests.fakes import FakeClock
 from tests.filled import filled
 from tests.interaction.conftest import history
+from tests.templates import share_template
 
 #: Named once in all of the history.
 RARE = "reconcile_zx81_tapes"
@@ -52,7 +53,7 @@ def full(model: str, teleport: TeleportSettings) -> Path:
     app = App(replace(stored, teleport=teleport, embedder=EmbedderSettings(model)), FakeClock())
     app.accelerators.catch_up()
     app.close()
-    return place
+    return share_template(place)
 
 
 def over(place: Path, model: str, teleport: TeleportSettings) -> App:

@@ -404,7 +404,7 @@ def test_a_slow_command_holds_up_neither_other_jobs_nor_the_end(script: Script) 
     app.write([draft("Meanwhile somebody writes.", "2026-03-01 10:00", "other", source_id="o")], "test")
     app.derivation.run()
     assert app.scheduler.stop()
-    waiting.join(60)
+    waiting.join(PATIENCE)
     [row] = app.storage.spending.list_calls(0)
     assert (row.outcome, row.reason, row.estimated) == (Outcome.FAILED, "stopped", True)
     assert row.tokens_in > 0

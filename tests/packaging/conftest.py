@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.templates import share_template
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +35,7 @@ def build(source: Path, out: Path, *targets: str) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     out = tmp_path_factory.mktemp("dist")
     build(ROOT, out, "wheel", "sdist")
+    share_template(out)
     return Built(next(out.glob("*.whl")), next(out.glob("*.tar.gz")))
 
 

@@ -22,6 +22,7 @@ from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.filled import filled
 from tests.indexes import helpers
+from tests.templates import share_template
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
 from tests.work_cases import failing_in_sessions
@@ -131,7 +132,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app.accelerators.catch_up()
     app.topics.rebuild_graph()
     app.close()
-    return directory
+    return share_template(directory)
 
 
 @pytest.fixture(scope="module")

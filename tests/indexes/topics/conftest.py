@@ -18,6 +18,7 @@ from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
 from tests.indexes.helpers import InProcess
+from tests.templates import share_template
 from tests.topics_material import themed
 
 #: With neither index: topics are found by terms alone, and nothing but them is kept.
@@ -76,7 +77,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(keeping, "Child", Here)
         topics_of(app).rebuild()
     app.close()
-    return place
+    return share_template(place)
 
 
 @pytest.fixture
