@@ -42,8 +42,8 @@ pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 #: Tenants of the database that tests share.
 _TENANTS = itertools.count(1)
 _HERE = str(Path(__file__).parent)
-#: Variables that pytest sets for each test, and the program when it loads a model.
-_SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "TOKENIZERS_PARALLELISM")
+#: How variables begin that the program and its tests read; libraries set others of their own.
+_READ = ("MEMORY_MCP_", "CLAUDE", "XDG_", "HOME", "PATH", "LANG", "LC_", "TZ", "TERM", "COLUMNS", "NO_COLOR")
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
 _COMMON: dict[str, Any] = {
@@ -106,7 +106,7 @@ def unchanged() -> Iterator[None]:
 
 
 def _read_environ() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _SET_FOR_GOOD}
+    return {name: value for name, value in os.environ.items() if name.startswith(_READ)}
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 import json
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +24,6 @@ DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"} | UNHURRIED
 NO_INDEXES = {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
 
 needs_proc = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
-
-
-#: Below what systems give to whoever asks for any port: one of those may be taken again before it is used.
-_PORTS = range(20_000, 32_000)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    while True:
-        port = secrets.choice(_PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def look(place: Place) -> dict[str, Any]:

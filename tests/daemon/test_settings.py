@@ -12,9 +12,10 @@ from mcp import Client
 from bench.place import Place, wait_for
 from memory_mcp.service.daemon.http import MAX_BODY
 from tests.daemon.inside import BARE, SERVED, Beside, run_inside
-from tests.daemon.places import NO_INDEXES, free_port, look, needs_proc
+from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.files import read_at_rest
+from tests.ports import free_port
 from tests.waiting import PATIENCE, until, until_async
 
 pytestmark = needs_proc

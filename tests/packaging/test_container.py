@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.config import ServerSettings
-from tests.daemon.places import free_port
 from tests.packaging.conftest import DOWNLOAD_PATIENCE, ROOT, Built, tool
 from tests.packaging.test_wheel import away, run
+from tests.ports import free_port
 from tests.waiting import PATIENCE, until
 
 FOLDER = ROOT / "packaging" / "container"

@@ -18,8 +18,8 @@ import pytest
 
 from memory_mcp_team.access.permissions import Role
 from tests.daemon.http_client import Caller
-from tests.daemon.places import free_port
 from tests.packaging.conftest import ROOT
+from tests.ports import free_port
 from tests.team.servers import Team, serving
 from tests.waiting import PATIENCE, until
 

@@ -20,13 +20,14 @@ from tests.daemon.inside import ALONE, SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_serve_http import serve, told
 from tests.files import read_at_rest
+from tests.ports import free_port
 from tests.waiting import PATIENCE, until
 from tests.web.visitor import Visitor, entered
 
 pytestmark = needs_proc
 
 #: Of a process that ends as soon as nobody needs it (seconds).
-SOON = 1
+SOON = 3
 
 
 @pytest.fixture
@@ -39,12 +40,13 @@ def place(processes: None, tmp_path: Path) -> Iterator[Place]:
 def running(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose process is there as long as the module's tests, with its door open, which the command starts."""
     with Beside(tmp_path_factory.mktemp("running"), more=SERVED) as made:
-        opened(made)
+        # A port that is still free when another process opens it again.
+        opened(made, port=free_port())
         yield made
 
 
-def opened(place: Place, *words: str) -> str:
-    return place.ok("open", "--print", "--port", "0", *words).strip()
+def opened(place: Place, *words: str, port: int = 0) -> str:
+    return place.ok("open", "--print", "--port", str(port), *words).strip()
 
 
 def refuses(server: str) -> bool:
@@ -196,7 +198,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
             assert client.stdin is not None
             client.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
             client.stdin.flush()
-            visitor = entered(opened(hasty))
+            visitor = entered(opened(hasty, port=free_port()))
             pid = look(hasty)["pid"]
             outlast(visitor)
             until(lambda: look(hasty)["http"] == "", "the door to close")

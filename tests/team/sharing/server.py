@@ -27,6 +27,7 @@ from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.access.permissions import Grant, Principal, Role
 from memory_mcp_team.server.share_routes import make_routes
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 SPACES = ("team", "other")
@@ -88,7 +89,7 @@ def main(folder: Path) -> None:
                 apps[place] = App(Settings(storage=storage, teleport=TeleportSettings(enabled=False)))
             yield apps[place]
 
-    listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
+    listening = socket.create_server(("127.0.0.1", int(os.environ["SHARE_TEST_PORT"])))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     door = Door(Starlette(routes=make_routes(lend)))
@@ -100,7 +101,7 @@ class Server:
     """The process; `url` is the address of a team there, the same after `start`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._port = folder, 0
+        self.folder, self._port = folder, free_port()
         #: By number, from 1.
         self.team = 1
         #: Whether it runs, and nothing is to go wrong in it.
