@@ -18,7 +18,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.config import RetrievalSettings, ServerSettings, Settings
+from memory_mcp.search.layers.budget import StopConditions
 from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
@@ -118,7 +119,8 @@ def opened(
 ) -> Iterator[Door]:
     """A door on a free port, in a thread of its own, until the end of the block; with the explorer's pages where `visits` are."""
     own = ServerSettings(http_port=0, **settings)
-    app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), server=own))
+    unhurried = RetrievalSettings(StopConditions(timeout_ms=int(1000 * PATIENCE)))
+    app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), server=own, retrieval=unhurried))
     host = Host.of(app)
     server = assemble(host)
     add(server, host)
