@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,8 +42,9 @@ def spied(tmp_path: Path) -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
     """Starts another user's process that listens in a directory."""
     if os.getuid() != 0:
         pytest.skip("another user's process is started by root alone")
+    temporary = Path(tempfile.gettempdir())
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and str(folder).startswith("/tmp/pytest-of-"):
+        if folder.owner() == "root" and temporary in folder.parents:
             folder.chmod(0o755)
     started: list[subprocess.Popen[str]] = []
 
