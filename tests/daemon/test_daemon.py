@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from bench.place import Place
 from memory_mcp.base import paths
 from memory_mcp.service.client import link
-from memory_mcp.service.client.door import connect
+from memory_mcp.service.client.door import connect, listen
 from memory_mcp.storage.lock import find_file_system
 from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
@@ -172,6 +173,20 @@ def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) ->
         assert done.returncode == 2, done.stderr
         assert "unknown setting: server.profil" in done.stderr
         assert "server.profile" in done.stderr
+
+
+def test_a_daemon_that_takes_a_connection_and_says_nothing_is_told_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Beside(tmp_path, more=DAEMON | NO_INDEXES)
+    place.directory.mkdir(mode=0o700)
+    listener, _ = listen(str(place.directory))
+    monkeypatch.setattr(link, "reach_daemon", partial(link.reach_daemon, patience=0.1))
+    with listener:
+        done = place.run("daemon", "start")
+    assert done.returncode == 3
+    assert done.stderr.startswith("the daemon has not answered within ")
+    assert str(place.directory / "daemon.log") in done.stderr
 
 
 def test_a_daemon_of_an_older_version_makes_way_and_one_whose_directory_is_taken_away_ends_and_writes_nothing(

@@ -1,5 +1,6 @@
 """Connects to the daemon, and turns its errors into exceptions of this package."""
 
+from memory_mcp.base import paths
 from memory_mcp.base.errors import LayerUnavailable, MemoryMcpError
 from memory_mcp.service.client import link
 
@@ -29,12 +30,15 @@ class _Told(MemoryMcpError):
 def reach(target: link.Wanted) -> link.Line:
     """Return a connection to the daemon, started if none runs.
 
-    Raises LayerUnavailable when none can be reached.
+    Raises LayerUnavailable when none can be reached, or none answers in time.
     """
     try:
         return link.reach_daemon(target, "rpc")
     except link.Unreachable as error:
         raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
+    except TimeoutError:
+        text = f"the daemon has not answered within {link.START_PATIENCE:.0f} s; see {paths.log_file(target.directory)}"
+        raise LayerUnavailable(text, "A busy machine may need longer: try again.") from None
 
 
 def translate_refusal(error: link.Refused) -> MemoryMcpError:
