@@ -91,8 +91,26 @@ def test_the_telling_lines_of_an_error_are_known_again_among_others_and_empty_on
     assert error_signs("Path does not exist: /a/[lang]/(shop)/x.tsx") == error_signs("Path does not exist: /b/y.ts") != ()
 
 
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ('./session_test.go:5:2: "path/filepath" imported and not used', 'a/b.go:14:2: "x.io/y" imported and not used'),
+        ("list/data.go:685:2: declared and not used: repo (typecheck)", "a.go:44:19: declared and not used: removed (typecheck)"),
+        ("cli/rewind.go:579:13: undefined: agent", "cli/strategy.go:201:14: undefined: checkpoint"),
+        ("src/a.ts:12:3 - `cart` has 3 occurrences, name it", "lib/order.ts:2:9 - `order` has 4 occurrences, name it"),
+    ],
+)
+def test_a_line_with_its_place_in_a_file_is_an_error_whatever_names_it_speaks_of(line: str, other: str) -> None:
+    report = "Exit code 1\n# shop\n{}\n\tcart := 1\n\t     ^\n1 issues:\n[lint] ERROR task failed"
+    shared = set(error_signs(report.format(line))) & set(error_signs(report.format(other)))
+    assert len(shared - set(error_signs(report.format("")))) == 1
+    assert telling_line(report.format(line), shared - {"lint error task failed"}) == line
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", ["a.", "a", "a-", "a@", "/a", "\\", "\"'`", "1.1:", "x.y.Error", "a://", "<<< | ;"])
+@pytest.mark.parametrize(
+    "piece", ["a.", "a", "a-", "a@", "/a", "\\", "\"'`", "1.1:", "x.y.Error", "a://", "<<< | ;", "a.b:1: ", ": a"]
+)
 def test_no_text_takes_long(piece: str) -> None:
     begun = time.thread_time()
     error_signs(piece * 8000)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.requests.recall_for import RecallFor
 from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller
@@ -68,6 +68,48 @@ def test_an_error_without_an_end_is_told_too_and_an_unknown_one_is_not_seen(app:
     assert recall(app, error=ELSEWHERE)["outcome"] == "unresolved"
     unknown = recall(app, error="Segmentation fault in the frobnicator module")
     assert (unknown["outcome"], unknown["statements"]) == ("not_seen", [])
+
+
+def lint(number: int, at: str, file: str, finding: str) -> list[EventDraft]:
+    """A checker's report, the edit of a file, and the same call without a finding."""
+    report = f"{file}:{number}:3: {finding}\n1 issues:\n[lint] ERROR task failed"
+    return [
+        *call(number, f"{at}:01", "Bash", report, failed=True, command="npm run lint"),
+        *call(number + 1, f"{at}:02", "Edit", "ok", files=f"/home/ada/shop/{file}"),
+        *call(number + 2, f"{at}:03", "Bash", "[lint] clean", command="npm run lint 2>&1 | tail -5"),
+    ]
+
+
+def test_of_errors_of_one_command_that_each_came_to_an_end_the_one_with_the_same_rare_line_is_told() -> None:
+    unused, repeated = "declared and not used: {} (unused)", "string `{}` has 3 occurrences, make it a constant (goconst)"
+    app = memory(
+        [
+            *lint(1, "2026-01-12 09", "cart.go", repeated.format("total")),
+            *lint(4, "2026-01-12 10", "order.go", unused.format("sum")),
+            *lint(7, "2026-01-12 11", "list.go", unused.format("item")),
+        ]
+    )
+    known = recall(app, error=f"src/user.go:4:1: {repeated.format('name')}\n1 issues:\n[lint] ERROR task failed")
+    assert told(known, "seen")[0].startswith("seen once in 1 session, 2026-01-12: cart.go:1:3: string")
+    assert told(known, "ended") == ["Edit cart.go: total: number;"]
+    ended_by = [f"Edit {file}: total: number;" for file in ("list.go", "order.go")]
+    assert told(recall(app, error=f"src/user.go:99:1: {unused.format('user')}\n[lint] ERROR task failed"), "ended") == ended_by
+    assert told(recall(app, error=f"src/user.go:99:1: {unused.format('sum')}\n[lint] ERROR task failed"), "ended") == ended_by[1:]
+
+
+def test_the_success_of_the_very_same_call_ends_an_error_not_one_of_the_same_program_on_something_else() -> None:
+    app = memory(
+        [
+            *call(1, "2026-01-12 09:01", "Bash", ERROR, failed=True, command="cd /home/ada/shop && npm test cart 2>&1"),
+            *call(2, "2026-01-12 09:02", "Edit", "ok", files="/home/ada/shop/src/order.ts"),
+            *call(3, "2026-01-12 09:03", "Bash", "passed", command="npm test order"),
+            *call(4, "2026-01-12 09:04", "Edit", "ok", files="/home/ada/shop/src/types.ts"),
+            *call(5, "2026-01-12 09:05", "Bash", "passed", command="npm test cart | tail -3"),
+        ]
+    )
+    known = recall(app, error=AGAIN)
+    assert told(known, "ended")[0] == "Edit src/types.ts: total: number;"
+    assert told(known, "then") == ["`npm test cart | tail -3` succeeded, 4 min after the failure"]
 
 
 def test_what_worked_in_the_place_of_a_call_that_always_failed_is_told_for_command_and_error() -> None:

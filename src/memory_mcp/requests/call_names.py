@@ -78,6 +78,11 @@ def line_of(command: str) -> str:
     return _REDIRECTED.sub("", " ".join(command.split()))
 
 
+def bare_line(command: str) -> str:
+    """Return a command on one line, without the moves before it and an end that cuts its output."""
+    return drop_moves(" ".join(_CUT_OUTPUT.sub("", command).split()))
+
+
 def words_of(command: str) -> frozenset[str]:
     """Return the words of a command line."""
     return frozenset(WORD.findall(command[:_READ]))

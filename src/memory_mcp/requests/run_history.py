@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import chain, islice, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory_mcp.model.tool_run import KeyKind, StoredRun, make_hashes
+from memory_mcp.model.tool_run import KeyKind, StoredRun, make_hashes, make_key
 from memory_mcp.requests.call_names import is_alike, shape_of
 from memory_mcp.requests.run_statements import RunTeller, Statement, duration_of, median_duration
 from memory_mcp.tree.outcomes.commands import parse_command
-from memory_mcp.tree.outcomes.endings import Ending, find_ending, is_change, list_changes
+from memory_mcp.tree.outcomes.endings import Ending, find_ending, is_change, list_changes, list_endings
 from memory_mcp.tree.outcomes.failures import error_signs
 from memory_mcp.tree.outcomes.runs import name_invocation
 
@@ -44,12 +45,14 @@ def recall_error(app: "App", text: str, project: str | None, command: str = "") 
     if not runs:
         return Recollection("not_seen", [])
     teller = RunTeller(app, project)
-    nearest = teller.nearest_to(text, runs[:_COMPARED])
-    courses = _list_courses(app, [*nearest, *runs[_COMPARED:]], signs)
+    weights = _weigh_runs(runs, signs)
+    by_weight = sorted(runs, key=lambda stored: -weights[stored])
+    nearest = teller.nearest_to(text, by_weight[:_COMPARED])
+    courses = _list_courses(app, teller, [*nearest, *by_weight[_COMPARED:]], signs)
     same_call = make_hashes(KeyKind.INVOCATION, _invocations(command)) if command else frozenset()
     courses.sort(key=lambda course: (course.success is None, not same_call & course.failures[-1].run.hashes(KeyKind.INVOCATION)))
     resolved = [course for course in courses if course.success is not None]
-    seen = _state_seen(app, teller, runs, nearest[0], lines)
+    seen = _state_seen(app, teller, runs, nearest[0], _find_rarest(lines, runs, nearest[0]))
     statements = _list_course_statements(app, teller, resolved or courses, project)
     if not resolved and (forms := _find_other_forms(app, teller, [course.failures[-1] for course in courses])) is not None:
         return Recollection("resolved", [seen, teller.tell_call("then", forms[1], after=" succeeded in its place"), *statements])
@@ -100,30 +103,49 @@ def _programs(text: str) -> list[str]:
 
 def _select_same(runs: Sequence[StoredRun], signs: frozenset[int]) -> list[StoredRun]:
     """Return the runs that share the rare lines of an error; newest first."""
+    weights = _weigh_runs(runs, signs)
+    least = _SAME * max(weights.values(), default=0.0)
+    return [stored for stored in runs if weights[stored] >= least]
+
+
+def _weigh_runs(runs: Sequence[StoredRun], signs: frozenset[int]) -> dict[StoredRun, float]:
+    """Return how much of an error each run shares: a line counts the more, the fewer runs have it."""
     shared = {stored: stored.run.hashes(KeyKind.ERROR) & signs for stored in runs}
     counts = Counter(value for values in shared.values() for value in values)
-    weights = {stored: sum(1 / counts[value] for value in values) for stored, values in shared.items()}
-    most = max(map(len, shared.values()), default=0)
-    heaviest = max(weights.values(), default=0.0)
-    return [stored for stored in runs if len(shared[stored]) >= _SAME * most or weights[stored] >= heaviest]
+    return {stored: sum(1 / counts[value] for value in values) for stored, values in shared.items()}
 
 
-def _list_courses(app: "App", runs: Sequence[StoredRun], signs: frozenset[int]) -> list[Ending]:
-    """Return the course of an error in each stream, in the order of the runs."""
+def _find_rarest(lines: Sequence[str], runs: Sequence[StoredRun], stored: StoredRun) -> str:
+    """Return the line of an error that a run shares and fewest runs have, the first of equals."""
+    counts = Counter(value for each in runs for value in each.run.hashes(KeyKind.ERROR))
+    hashes = [(line, make_key(KeyKind.ERROR, line)[1]) for line in lines]
+    shared = [(counts[value], line) for line, value in hashes if value in stored.run.hashes(KeyKind.ERROR)]
+    return min(shared, key=itemgetter(0))[1]
+
+
+def _list_courses(app: "App", teller: RunTeller, runs: Sequence[StoredRun], signs: frozenset[int]) -> list[Ending]:
+    """Return the courses of an error, each once, in the order of the runs that they are of."""
     streams = list(dict.fromkeys(stored.stream for stored in runs))[:_MOST_STREAMS]
     by_stream = app.storage.tool_runs.list_stream_runs(streams)
-    courses = (find_ending(by_stream[stream], signs) for stream in streams)
-    return [course for course in courses if course is not None]
+    failed = [stored for stream in streams for stored in by_stream[stream] if stored.run.hashes(KeyKind.ERROR) & signs]
+    invocations = frozenset[int]().union(*(stored.run.hashes(KeyKind.INVOCATION) for stored in failed))
+    same_form = (stored for stream in streams for stored in by_stream[stream] if not stored.run.failed)
+    successes = (stored for stored in same_form if stored.run.hashes(KeyKind.INVOCATION) & invocations)
+    teller.read_calls(islice(chain(failed, successes), _MOST_RUNS))
+    courses = [course for stream in streams for course in list_endings(by_stream[stream], signs, teller.is_same_call)]
+    ranks = {stored: rank for rank, stored in enumerate(runs)}
+    ranked = [(min(ranks.get(failed, len(runs)) for failed in course.failures), course) for course in courses]
+    return [course for rank, course in sorted(ranked, key=itemgetter(0)) if rank < len(runs)]
 
 
-def _state_seen(app: "App", teller: RunTeller, runs: Sequence[StoredRun], nearest: StoredRun, lines: Sequence[str]) -> Statement:
+def _state_seen(app: "App", teller: RunTeller, runs: Sequence[StoredRun], nearest: StoredRun, line: str) -> Statement:
     sessions, projects = {stored.session_id for stored in runs}, {stored.project for stored in runs}
     places = f" of {len(projects)} projects" if len(projects) > 1 else ""
     times = f"{len(runs)} times" if len(runs) > 1 else "once"
     days = [app.calendar.day_of(stored.run.start_ms) for stored in (runs[-1], runs[0])]
     span = days[0] if days[0] == days[1] else f"{days[0]} to {days[1]}"
     words = f"seen {times} in {len(sessions)} session{'s' if len(sessions) > 1 else ''}{places}, {span}: "
-    return teller.tell_failure("seen", nearest, words, lines)
+    return teller.tell_failure("seen", nearest, words, [line])
 
 
 def _list_course_statements(app: "App", teller: RunTeller, courses: Sequence[Ending], project: str | None) -> list[Statement]:

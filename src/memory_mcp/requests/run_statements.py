@@ -10,7 +10,7 @@ from memory_mcp.base.text import term_set
 from memory_mcp.model.event import Event, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.tool_run import StoredRun
-from memory_mcp.requests.call_names import measure_overlap, shape_of
+from memory_mcp.requests.call_names import bare_line, measure_overlap, shape_of
 from memory_mcp.tree.outcomes.failures import telling_line
 from memory_mcp.tree.outcomes.runs import changes_files, files_of
 from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans, shorten
@@ -129,6 +129,12 @@ class RunTeller:
             if event.role is Role.ASSISTANT and event.type is not EventType.TOOL_CALL and (words := _find_reason(event.text)):
                 return self.tell_event("why", words, event, change)
         return None
+
+    def is_same_call(self, stored: StoredRun, other: StoredRun) -> bool:
+        """Return whether two runs called the same, wherever, but for an end that only cuts the output."""
+        calls = self.call_of(stored), self.call_of(other)
+        names = [bare_line(call.metadata.get("command", "")) or call.text for call in calls]
+        return names[0] == names[1]
 
     def nearest_to(self, text: str, runs: Sequence[StoredRun]) -> list[StoredRun]:
         """Return runs by the terms that their result shares with a text, the first of equals first."""

@@ -1,6 +1,6 @@
 """What ended an error: the changes between its last failure and the first success of the same call. Pure."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.tool_run import KeyKind, StoredRun
@@ -9,6 +9,8 @@ from memory_mcp.model.tool_run import KeyKind, StoredRun
 _MOST_CHANGES, _MOST_ATTEMPTS = 3, 3
 #: Runs after a failure among which its success is looked for in the same stream.
 _WINDOW = 400
+#: Whether two runs are one call, by all its words.
+SameCall = Callable[[StoredRun, StoredRun], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +32,39 @@ def find_ending(runs: Sequence[StoredRun], signs: Set[int]) -> Ending | None:
 
     Runs are in order of their results. A failure after a success begins it anew: the last one counts.
     """
-    failing = [at for at, stored in enumerate(runs) if stored.run.failed and _shares(stored, KeyKind.ERROR, signs)]
-    if not failing:
-        return None
+    failing = _list_failing(runs, signs)
+    return _follow_failures(runs, failing, len(runs), None) if failing else None
+
+
+def list_endings(runs: Sequence[StoredRun], signs: Set[int], is_same_call: SameCall) -> list[Ending]:
+    """Return the courses of an error in a stream, in order: each from a failure to the success of the very same call.
+
+    `is_same_call` is asked only of runs with one invocation.
+    """
+    courses: list[Ending] = []
+    episode: list[int] = []
+    for at in _list_failing(runs, signs):
+        if episode and _find_same(runs[episode[-1] + 1 : at], runs[episode[-1]], is_same_call) is not None:
+            courses.append(_follow_failures(runs, episode, at, is_same_call))
+            episode = []
+        episode.append(at)
+    return [*courses, _follow_failures(runs, episode, len(runs), is_same_call)] if episode else courses
+
+
+def _list_failing(runs: Sequence[StoredRun], signs: Set[int]) -> list[int]:
+    return [at for at, stored in enumerate(runs) if stored.run.failed and _shares(stored, KeyKind.ERROR, signs)]
+
+
+def _follow_failures(runs: Sequence[StoredRun], failing: Sequence[int], end: int, is_same_call: SameCall | None) -> Ending:
+    """Return the course of the failures at some positions, of which the runs before `end` tell."""
     last = failing[-1]
-    failures = tuple(runs[at] for at in failing)
-    later = runs[last + 1 : last + 1 + _WINDOW]
-    at = _find_success(later, runs[last])
-    end = len(later) if at is None else at
-    changes = list_changes(later[:end], runs[last]) if at is not None else ()
+    later = runs[last + 1 : min(last + 1 + _WINDOW, end)]
+    at = _find_same(later, runs[last], is_same_call) if is_same_call is not None else None
+    at = _find_success(later, runs[last]) if at is None else at
+    changes = list_changes(later[:at], runs[last]) if at is not None else ()
     in_vain = [*runs[failing[0] + 1 : last], *(later if at is None else ())]
     attempts = tuple(stored for stored in list_changes(in_vain, runs[last], _MOST_ATTEMPTS) if is_change(stored))
-    return Ending(failures, None if at is None else later[at], changes, attempts)
+    return Ending(tuple(runs[at] for at in failing), None if at is None else later[at], changes, attempts)
 
 
 def list_changes(runs: Sequence[StoredRun], failed: StoredRun, most: int = _MOST_CHANGES) -> tuple[StoredRun, ...]:
@@ -59,6 +82,15 @@ def list_changes(runs: Sequence[StoredRun], failed: StoredRun, most: int = _MOST
 def is_change(stored: StoredRun) -> bool:
     """Return whether a run changed a file or called a command."""
     return bool(stored.run.hashes(KeyKind.FILE) or stored.run.hashes(KeyKind.COMMAND))
+
+
+def _find_same(later: Sequence[StoredRun], failed: StoredRun, is_same_call: SameCall) -> int | None:
+    """Return the position of the first success of the very same call."""
+    invocation = failed.run.hashes(KeyKind.INVOCATION)
+    for at, stored in enumerate(later):
+        if not stored.run.failed and _shares(stored, KeyKind.INVOCATION, invocation) and is_same_call(failed, stored):
+            return at
+    return None
 
 
 def _find_success(later: Sequence[StoredRun], failed: StoredRun) -> int | None:

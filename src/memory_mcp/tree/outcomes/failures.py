@@ -35,6 +35,10 @@ _FAILING = lazy_pattern(
     r"refused|undefined|unexpected|invalid|missing|unresolved|unknown|timed out|conflict|does not|doesn't|is not|must)\b",
     re.I,
 )
+#: The place in a file that a line begins with, as checkers and compilers write it, and a name that such a line ends in: what a
+#: message speaks of, with the rule in brackets after it.
+_LOCATED = lazy_pattern(r"\s*(?:\w[\w-]*: )?[\w@.+~/\\-]*\.[A-Za-z]\w{0,4}(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)):? +\S")
+_ENDS_IN_NAME = lazy_pattern(r"(?<=: )[\w.$]+(?=(?: \([\w-]+\))?\s*\Z)")
 #: Words of which lines consist that only say that something failed.
 _EMPTY_WORDS = frozenset("error errors exit exited code status process command script failed failure fail with the and".split())
 #: How clients say that a person or the client itself ended a call: no outcome of the call.
@@ -68,6 +72,14 @@ def normalize_line(line: str, least_words: int = 2) -> str:
     return text if len(words) >= least_words or (words and _NAMED_ERROR.search(line, 0, _LINE_WIDTH)) else ""
 
 
+def _drop_name(line: str) -> str:
+    """Return the normal form of a located line without the name that it ends in; "" if it has none, or says nothing else."""
+    head = line[:_LINE_WIDTH]
+    if not _LOCATED.match(head) or (name := _ENDS_IN_NAME.search(head)) is None:
+        return ""
+    return normalize_line(f"{head[: name.start()]}{_QUOTED}{head[name.end() :]}", 1)
+
+
 def telling_line(text: str, signs: Collection[str] = ()) -> str:
     """Return the line of an error that says most, as it was printed.
 
@@ -83,7 +95,7 @@ def _find_line(lines: Iterable[str], sign: str) -> str | None:
     """Return the first line of a normal form: only lines that hold all its words are normalised, which is dear."""
     words = _WORD.findall(sign)
     alike = (line for line in lines if all(word in line.casefold() for word in words))
-    return next((line for line in alike if normalize_line(line) == sign), None)
+    return next((line for line in alike if sign in (normalize_line(line), _drop_name(line))), None)
 
 
 def _mark(match: re.Match[str]) -> str:
@@ -95,15 +107,19 @@ def error_signs(text: str) -> tuple[str, ...]:
     """Return the telling lines of an error in their normal form.
 
     Each once, at most six, the last ones first where there are more. Lines that report an error come before lines that only
-    speak of something failing, these before the first and the last line; () if no line says anything.
+    speak of something failing or begin with a place in a file, these before the first and the last line; () if no line says
+    anything.
     """
     reported = [text[span.start : span.end] for span in error_spans(text, _MOST_LINES)]
     signs = dict.fromkeys(filter(None, map(normalize_line, reported)))
+    failing: list[str] = []
     if len(signs) < 2:
         lines = list(_iter_lines(text))
-        failing = [line for line in lines if _FAILING.search(line)][-_MOST_LINES:]
+        failing = [line for line in lines if _FAILING.search(line) or _LOCATED.match(line)][-_MOST_LINES:]
         outer = [lines[-1], lines[0]] if lines and not (signs or failing) else []
         signs |= dict.fromkeys(filter(None, map(normalize_line, [*failing, *outer])))
+    # Whatever name a compiler speaks of, it is the same error; that of the same name shares one line more.
+    signs |= dict.fromkeys(filter(None, map(_drop_name, [*reported, *failing])))
     # A message of one word that tells is an error too, where nothing else is said.
     return tuple(signs or filter(None, [normalize_line(text, 1) if "\n" not in text.strip() else ""]))[:_MOST_LINES]
 
