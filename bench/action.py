@@ -1,11 +1,13 @@
 """Memory at the point of action: sessions replayed in order, asked with what was stored before, judged by what came later.
 
-After each failure the error is asked for. It counts where a like error (by shared words) had failed and was ended earlier: the
-answer must name the file that was changed last, or a command that was called, before the same call first succeeded there; that of
-any earlier one counts as "error", of the one that failed last as "last end". Before
-each command that fails now and had succeeded earlier (by its first words), the form that worked must be in the answer. What
-decides was written without the forms that the memory itself uses. Halves are by a hash of the session: whatever is set by these
-numbers was set by the half "tune".
+After each failure the error is asked for. It counts where a like error had failed and was ended earlier: the answer must name
+the file that was changed last, or a command that was called, before the same call first succeeded there; that of any earlier
+one counts as "error", of the one that failed last as "last end". Errors are alike by the words that they share, without those
+that calls of the name print when they succeed; with fewer than five others an output says nothing by which it could be known
+again. Calls are the same without a `cd` before them and what cuts their output; what was done before the same call failed for
+another reason counts too. Before each command that fails now and had succeeded earlier (by its first words), the form that
+worked must be in the answer. What decides was written without the forms that the memory itself uses. Halves are by a hash of
+the session: whatever is set by these numbers was set by the half "tune".
 
 With --hints it prints instead every hint that hooks would have given (bench/hint_replay.py).
 
@@ -17,9 +19,10 @@ import hashlib
 import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from bench.call_memory import began_at
@@ -34,9 +37,11 @@ from memory_mcp.requests.recall_for import RecalledFor, RecallFor, recall_for
 from memory_mcp.requests.scope import Caller
 from memory_mcp.tree.outcomes.failures import ended_by_person
 
-#: Share of words from which two errors are alike, words of the end of an error, and words of a command that name it.
-_ALIKE, _WORDS, _NAMING = 0.6, 60, 3
+#: Share of words from which two errors are alike, words of the end of an error, the least of them, and words that name a command.
+_ALIKE, _WORDS, _LEAST, _NAMING = 0.6, 60, 5, 3
 _QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
+#: What a command line begins or ends with that changes nothing in what it does.
+_MOVE, _CUT = re.compile(r"\A(?:\s*cd [^&;|\n]+(?:&&|;))+\s*"), re.compile(r"(?:\s*(?:2>&1|\|\s*(?:head|tail)\b[^|;&]*))+\s*\Z")
 _TURN = re.compile(r"(?:^|&& |; )(?!cd )(?:\w+=\S+ )*([^&;|\n]+)")
 
 
@@ -56,14 +61,14 @@ class Call:
     @property
     def subject(self) -> str:
         """The whole call, for equality."""
-        return self.command or f"{self.tool} {self.file}"
+        return _CUT.sub("", _MOVE.sub("", self.command)) or f"{self.tool} {self.file}"
 
     @property
     def label(self) -> str:
         """What it is named by: its file, the beginning of its command, or its tool."""
         return self.file or self.command[:40] or self.tool
 
-    @property
+    @cached_property
     def words(self) -> frozenset[str]:
         """The words at the end of its result, without digits and paths."""
         return frozenset(word for word in re.findall(r"[A-Za-z]{3,}", re.sub(r"\S*/\S*", " ", self.text))[-_WORDS:])
@@ -85,6 +90,12 @@ class Judged:
     wanted: frozenset[str]
     right: bool
     seen: bool
+
+
+def are_alike(call: Call, former: Call, usual: Set[str] = frozenset()) -> bool:
+    """Return whether two calls failed alike, by their words without the usual ones."""
+    words, others = call.words - usual, former.words - usual
+    return len(words) >= _LEAST and len(words & others) >= _ALIKE * len(words | others)
 
 
 def read_sessions(folder: Path) -> list[list[EventDraft]]:
@@ -128,7 +139,7 @@ def ending_of(failed: Call, later: Sequence[Call]) -> frozenset[str]:
             return frozenset([*edits[-2:], *other[-3:]] or [each.label for each in (between or [call])[-1:]])
         if not call.failed:
             between.append(call)
-        elif call.subject == failed.subject:
+        elif call.subject == failed.subject and are_alike(call, failed):
             between.clear()
     return frozenset()
 
@@ -148,6 +159,8 @@ class Replay:
         self.times: list[float] = []
         self._ended: list[tuple[Call, frozenset[str]]] = []
         self._succeeded: list[Call] = []
+        #: Words that calls print when they succeed, by project and name.
+        self._usual: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     def play(self, drafts: Sequence[EventDraft], is_asked: bool) -> None:
         """Store a session, and ask at each of its failures if `is_asked`."""
@@ -155,6 +168,7 @@ class Replay:
         for number, call in enumerate(calls):
             if not call.failed:
                 self._succeeded.append(call)
+                self._usual[call.project, call.name] |= call.words
                 continue
             if is_asked:
                 self._store(drafts[stored : call.place])
@@ -169,9 +183,9 @@ class Replay:
         own = ((each, ending_of(each, earlier[at + 1 :])) for at, each in enumerate(earlier) if each.failed)
         elsewhere = (each for each in self._ended if each[0].session != call.session)
         endings: list[frozenset[str]] = []
+        usual = self._usual[call.project, call.name] if call.command else set[str]()
         for former, ending in [*elsewhere, *((each, ending) for each, ending in own if ending)][::-1]:
-            alike = len(call.words & former.words) / (len(call.words | former.words) or 1)
-            if former.project == call.project and former.tool == call.tool and call.words and alike >= _ALIKE:
+            if former.project == call.project and former.tool == call.tool and are_alike(call, former, usual):
                 endings.append(ending)
         if endings:
             answer = self._ask(RecallFor(error=call.text[-20_000:], command=call.command, project=call.project))
