@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, ExcludedSession
-from memory_mcp.model.ids import EventId, short_grip
+from memory_mcp.model.ids import EventId, make_key, short_grip
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import answer
@@ -20,6 +21,7 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.duckdb.keyed_file import EVENTS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import PATH
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
@@ -269,3 +271,35 @@ def test_what_is_forgotten_is_in_no_byte_of_the_copy(tmp_path: Path) -> None:
     copied = read_by_key(app.storage)
     app.close()
     assert copied == read_from_the_store(tmp_path / "data", tmp_path / "plain")
+
+
+def test_blocks_of_every_dictionary_are_read_and_a_row_has_its_own_names(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    words = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(2000)]
+
+    def row_of(number: int) -> tuple[Any, ...]:
+        # Few are of another agent than the first of their stream, or of another time than their key begins with.
+        names = (f"session {number % 3}", "codex" if number % 50 == 49 else "claude-code", "/home/project", "")
+        text = " ".join(rng.choices(words, k=rng.choice((3, 60, 900))))
+        key = make_key(1_770_000_000_000 + number, rng.getrandbits(80))
+        rest = ("", "user_message", "user", "user", "claude-code", f"source {number}", text, '{"tool":"Edit"}')
+        return key, (key >> 80) + (number % 40 == 39), *names, *rest
+
+    rows = [row_of(number) for number in range(1500)]
+    file = KeyedFile(tmp_path / "indexes" / "rows.sqlite")
+    for start in range(0, len(rows), 130):
+        with file.begin_transaction():
+            file.add_events([(number % 3, rows[number]) for number in range(start, min(start + 130, len(rows)))])
+    file.close()
+    file = KeyedFile(tmp_path / "indexes" / "rows.sqlite")
+    assert len(file._con.execute("SELECT DISTINCT dictionary FROM block").fetchall()) > 2
+    assert sorted(file.read_events(row[0] for row in rows)) == sorted(rows)
+    for row in rng.sample(rows, 30):
+        word = row[12].split()[0]
+        groups = file.find_groups([word], None, None)
+        assert groups is not None
+        found = file.read_groups([number for number, _ in groups], [word.encode()])
+        assert sorted(found) == sorted(other for other in rows if word in other[12])
+    file.clear_table(EVENTS)
+    assert file._con.execute("SELECT count(*) FROM dictionary").fetchone() == (0,)
+    file.close()

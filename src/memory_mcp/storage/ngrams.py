@@ -1,7 +1,7 @@
 """Which groups of texts may hold a piece of text, by hashed 4-grams. Pure.
 
-A signature is a set of 16,384 bits, one for each four bytes in a row of its texts in lower case: a piece of text is in the
-group only if all of its bits are. Sixteen events of coding sessions set a third of them. With trigrams in 8,192 bits a name
+A signature is a set of 16,256 bits, one for each four bytes in a row of its texts in lower case: a piece of text is in the
+group only if all of its bits are. A group is as large as sets a third of them. With trigrams in 8,192 bits a name
 that no text holds was looked for in seven times as many groups: its parts are in other names (measured). Letters outside ASCII
 that have a case are left out of what is looked for, white space too: both match in more than one form.
 """
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-_BITS = 16_384
+#: Eight signatures with their times fill a page of 16 kB.
+_BITS = 16_256
 #: Bytes of a signature.
 SIZE = _BITS // 8
 #: Multiplies a 4-gram into its bit: odd, with its bits spread.
@@ -48,4 +49,4 @@ def _list_pieces(word: str) -> list[bytes]:
 def _hash_grams(text: bytes) -> "np.ndarray[Any, np.dtype[Any]]":
     codes = np.frombuffer(text, np.uint8).astype(np.uint32)
     grams = codes[:-3] << 24 | codes[1:-2] << 16 | codes[2:-1] << 8 | codes[3:]
-    return ((grams * np.uint32(_SPREAD)) >> np.uint32(18)).astype(np.int64)
+    return ((((grams * np.uint32(_SPREAD)) >> np.uint32(16)) * np.uint32(_BITS)) >> np.uint32(16)).astype(np.int64)

@@ -1,15 +1,15 @@
 """A SQLite file with copies of rows by key; knows nothing of the store they come from.
 
 Events are compressed in blocks of 4 that arrived together, as answers read a message with its neighbours: 25 events by id take
-2.2 ms of CPU, with blocks of 8 2.7, of 32 7.6, from DuckDB 14; blocks of 8 would save 2 % of the file. Keys are 128-bit
-integers, stored as 16 bytes in order, and begin with a time: the times of events and grips are stored as what they are more
-than that, mostly 0.
+2.2 ms of CPU, with blocks of 8 2.7, of 32 7.6, from DuckDB 14; blocks of 8 would save 2 % of the file. Blocks are in groups
+that have a signature each (`storage.ngrams`): as many as make some 6 kB, so that as many bits are set in each. Keys are
+128-bit integers, stored as 16 bytes in order, and begin with a time: the times of events and grips are stored as what they are
+more than that, mostly 0.
 """
 
 import json
 import os
 import sqlite3
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,65 +20,67 @@ from typing import Any
 import numpy as np
 
 from memory_mcp.model.ids import HASH_MASK, make_key
+from memory_mcp.storage.duckdb.keyed_packing import (
+    BlockPacker,
+    PackedRow,
+    Row,
+    make_dictionary,
+    pack_grip,
+    pack_key,
+    pack_row,
+    pack_tail,
+    pack_value,
+    unpack_grip,
+    unpack_key,
+    unpack_row,
+    unpack_value,
+)
 from memory_mcp.storage.ngrams import SIZE, list_bits, make_signature, select_groups
 
-Row = tuple[Any, ...]
-#: The key of an event, and a JSON list of the rest of its row.
-_PackedRow = tuple[bytes, bytes]
 #: A stream with the first and the last position (time, key) of a stretch.
 Span = tuple[int, tuple[int, int], tuple[int, int]]
-#: Index of the text in a row of an event.
-_TEXT = 12
+#: Of a row of an event: the index of its text, and what its stream has in common.
+_TEXT, _NAMES = 12, slice(2, 6)
 EVENTS, GRIPS, PAIRS, SEGMENTS, NODES = "event", "grip", "pair", "segment", "node"
 #: Raise it when the tables change: a file of another version is filled again.
-_VERSION = 3
+_VERSION = 4
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, dictionary INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE dictionary (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE signatures (number INTEGER PRIMARY KEY, newest BLOB NOT NULL, bits BLOB NOT NULL);
-CREATE TABLE stream (code INTEGER PRIMARY KEY, key INTEGER UNIQUE NOT NULL);
+CREATE TABLE stream (code INTEGER PRIMARY KEY, key INTEGER UNIQUE NOT NULL, names TEXT NOT NULL);
 CREATE TABLE event (id BLOB PRIMARY KEY, stream INTEGER NOT NULL, ts INTEGER NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX event_order ON event (stream, ts, id);
-CREATE TABLE grip (tail BLOB PRIMARY KEY, time INTEGER NOT NULL, event_start BLOB NOT NULL, event_end BLOB,
+CREATE TABLE grip (tail BLOB PRIMARY KEY, delay INTEGER NOT NULL, event_start BLOB NOT NULL, event_end BLOB,
   span_start INTEGER NOT NULL, span_end INTEGER NOT NULL, quote_hash INTEGER NOT NULL, ts INTEGER NOT NULL,
   segment INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX grip_start ON grip (event_start);
+CREATE INDEX grip_start ON grip (substr(event_start, 7, 5));
 CREATE INDEX grip_end ON grip (event_end) WHERE event_end IS NOT NULL;
 CREATE TABLE pair (hidden BLOB PRIMARY KEY, shown BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX pair_shown ON pair (shown);
 CREATE TABLE segment (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE node (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
 """
-#: Events and characters of a block at most; decoded blocks that are kept.
-_BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS = 4, 16_000, 64
-#: Blocks of a group, which has one signature (`storage.ngrams`).
-_GROUP = 4
+#: Events and characters of a block at most; decoded blocks and streams that are kept.
+_BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS, _CACHED_STREAMS = 4, 16_000, 64, 2000
+#: Blocks of a group at most, and compressed bytes that end one: a third of the bits of its signature are set then.
+_GROUP, _GROUP_BYTES = 16, 6000
 #: Groups of a row of signatures, which fills a page; the time of one without events.
-_GROUPS, _NEVER = 7, -(1 << 63)
+_GROUPS, _NEVER = 8, -(1 << 63)
 #: A line is its block's number times this, plus its place in the block.
 _LINES = 64
-#: The next levels halve the speed for a tenth of the size.
-_LEVEL = 6
-#: Bytes of a key; bits of it below its time.
-_KEY, _HASH_BITS = 16, 80
+#: A dictionary is made at this group, and again at so many times its number, of as many groups before.
+_FIRST_DICTIONARY, _NEXT_DICTIONARY, _DICTIONARY_GROUPS = 8, 4, 60
+#: Bits of a key below its time; which bytes of an event's key find the grips that begin in it.
+_HASH_BITS, _START = 80, slice(6, 11)
 #: Bytes of a page: with 4096 a fifth of the pages of blocks is empty.
 _PAGE = 16_384
-_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_decode_json = json.JSONDecoder().raw_decode
 #: Whether an event has another time than its key begins with.
 _DELAYED = "delayed"
 _STREAM = "(SELECT code FROM stream WHERE key = ?)"
 #: Parameters of one statement at most.
 _MANY = 500
-
-
-def pack_key(key: int) -> bytes:
-    """Return a key as 16 bytes that sort as it does."""
-    return key.to_bytes(16, "big")
-
-
-def _unpack_key(packed: bytes) -> int:
-    return int.from_bytes(packed, "big")
 
 
 class KeyedFile:
@@ -87,7 +89,10 @@ class KeyedFile:
     def __init__(self, path: Path) -> None:
         """Open the file; it is made if it is missing, or made again if it has another version."""
         self._path = path
-        self._blocks: OrderedDict[int, list[_PackedRow]] = OrderedDict()
+        self._blocks: OrderedDict[int, list[PackedRow]] = OrderedDict()
+        #: By dictionary; and what streams have in common, by their numbers.
+        self._packers: dict[int, BlockPacker] = {}
+        self._names: dict[int, tuple[str, ...]] = {}
         # Not its parents: a data directory that was moved away is not made again.
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if path.is_symlink():
@@ -119,7 +124,7 @@ class KeyedFile:
             yield
             self._con.execute("COMMIT")
         except BaseException:
-            self._blocks.clear()
+            self._clear_caches()
             with suppress(sqlite3.Error):
                 self._con.execute("ROLLBACK")
             raise
@@ -135,32 +140,78 @@ class KeyedFile:
 
     def add_events(self, rows: Sequence[tuple[int, Row]]) -> None:
         """Add events: (stream, row); a row begins with key and time. The last block is filled first."""
-        last = self._con.execute("SELECT number, rows, body FROM block ORDER BY number DESC LIMIT 1").fetchone()
-        number, block = (
-            (last[0], _unpack_block(*last[1:])) if last and last[1] < _BLOCK_ROWS else ((last[0] if last else 0) + 1, [])
-        )
+        streams = self._add_streams(rows)
+        last = self._con.execute("SELECT number, rows, dictionary, body FROM block ORDER BY number DESC LIMIT 1").fetchone()
+        number, block = (last[0], self._packer(last[2]).unpack(last[1], last[3])) if last else (0, [])
+        dictionary = self._choose_dictionary(number // _GROUP)
+        packer = self._packer(dictionary)
+        sql = "SELECT total(length(body)) FROM block WHERE number >= ? AND number < ?"
+        [group_size] = self._con.execute(sql, [number // _GROUP * _GROUP, number]).fetchone()
         size = sum(len(line) for _, line in block)
         places: list[tuple[bytes, int, int, int]] = []
         blocks: list[Row] = []
         rows_by_group: dict[int, list[Row]] = {}
         for stream, row in rows:
-            key, line = _pack_row(row)
+            code, names = streams[stream]
+            key, line = pack_row(row, code, names)
             if block and (len(block) == _BLOCK_ROWS or size + len(line) > _BLOCK_CHARS):
-                blocks.append(_pack_block(number, block))
+                blocks.append((number, len(block), dictionary, packer.pack(block)))
+                group_size += len(blocks[-1][-1])
                 number, block, size = number + 1, [], 0
-            places.append((key, stream, row[1], number * _LINES + len(block)))
+                if group_size >= _GROUP_BYTES or number % _GROUP == 0:
+                    number, group_size = -(-number // _GROUP) * _GROUP, 0
+            places.append((key, code, row[1], number * _LINES + len(block)))
             block.append((key, line))
             rows_by_group.setdefault(number // _GROUP, []).append(row)
             size += len(line)
-        blocks.append(_pack_block(number, block))
+        blocks.append((number, len(block), dictionary, packer.pack(block)))
         # The first may have been decoded before it was filled.
         self._blocks.pop(blocks[0][0], None)
-        self._con.executemany("INSERT OR REPLACE INTO block VALUES (?, ?, ?)", blocks)
+        self._con.executemany("INSERT OR REPLACE INTO block VALUES (?, ?, ?, ?)", blocks)
         self._add_signatures(rows_by_group)
-        self._con.executemany("INSERT OR IGNORE INTO stream (key) VALUES (?)", {(stream,) for stream, _ in rows})
-        self._con.executemany(f"INSERT OR REPLACE INTO event VALUES (?, {_STREAM}, ?, ?)", places)
+        self._con.executemany("INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)", places)
         if any(row[1] != row[0] >> _HASH_BITS for _, row in rows):
             self.write_meta(_DELAYED, True)
+
+    def _add_streams(self, rows: Sequence[tuple[int, Row]]) -> dict[int, tuple[int, tuple[str, ...]]]:
+        """Return number and names of the rows' streams; a new one has the names of its first row."""
+        names = {stream: json.dumps(row[_NAMES]) for stream, row in reversed(rows)}
+        self._con.executemany("INSERT OR IGNORE INTO stream (key, names) VALUES (?, ?)", names.items())
+        stored = self._fetch_many("SELECT key, code, names FROM stream WHERE key IN ({})", names)
+        return {key: (code, tuple(json.loads(text))) for key, code, text in stored}
+
+    def _read_names(self, code: int) -> tuple[str, ...]:
+        """Return session, agent, project and thread of a stream."""
+        names = self._names.get(code)
+        if names is None:
+            stored = self._con.execute("SELECT names FROM stream WHERE code = ?", [code]).fetchone()
+            if stored is None:
+                raise ValueError("a stream is missing")
+            if len(self._names) >= _CACHED_STREAMS:
+                self._names.clear()
+            names = self._names[code] = tuple(json.loads(stored[0]))
+        return names
+
+    def _packer(self, dictionary: int) -> BlockPacker:
+        packer = self._packers.get(dictionary)
+        if packer is None:
+            stored = self._con.execute("SELECT body FROM dictionary WHERE number = ?", [dictionary]).fetchone()
+            if dictionary and stored is None:
+                raise ValueError("a dictionary is missing")
+            packer = self._packers[dictionary] = BlockPacker(stored[0] if stored else b"")
+        return packer
+
+    def _choose_dictionary(self, group: int) -> int:
+        """Return the dictionary of new blocks by the group at which it was made, 0 for none."""
+        newest = int(self._con.execute("SELECT coalesce(max(number), 0) FROM dictionary").fetchone()[0])
+        if group < max(newest * _NEXT_DICTIONARY, _FIRST_DICTIONARY):
+            return newest
+        numbers = {newest + (group - newest) * n // _DICTIONARY_GROUPS for n in range(_DICTIONARY_GROUPS)}
+        sql = "SELECT rows, dictionary, body FROM block WHERE number IN ({})"
+        blocks = self._fetch_many(sql, (number * _GROUP for number in numbers))
+        lines = [line for rows, dictionary, body in blocks for _, line in self._packer(dictionary).unpack(rows, body)]
+        self._con.execute("INSERT INTO dictionary VALUES (?, ?)", [group, make_dictionary(lines)])
+        return group
 
     def _add_signatures(self, rows_by_group: Mapping[int, Sequence[Row]]) -> None:
         """Add new rows to the signatures of their groups, which ascend."""
@@ -214,21 +265,21 @@ class KeyedFile:
 
     def read_groups(self, numbers: Iterable[int], probes: Sequence[bytes]) -> list[Row]:
         """Return the rows of groups in whose stored form all probes are, in lower case."""
-        sql = "SELECT rows, body FROM block WHERE number BETWEEN ? AND ?"
+        sql = "SELECT rows, dictionary, body FROM block WHERE number BETWEEN ? AND ?"
         rows: list[Row] = []
         for number in numbers:
-            for count, body in self._con.execute(sql, [number * _GROUP, (number + 1) * _GROUP - 1]):
-                text = _decompress(body[_KEY * count :])
+            for count, dictionary, body in self._con.execute(sql, [number * _GROUP, (number + 1) * _GROUP - 1]).fetchall():
+                keys, text = self._packer(dictionary).unpack_text(count, body)
                 lowered = text.lower()
                 if all(probe in lowered for probe in probes):
-                    lines = zip(_split_keys(body, count), text.split(b"\n"), lowered.split(b"\n"), strict=True)
-                    rows += [_unpack_row(key, line) for key, line, low in lines if all(probe in low for probe in probes)]
+                    lines = zip(keys, text.split(b"\n"), lowered.split(b"\n"), strict=True)
+                    matching = [(key, line) for key, line, low in lines if all(probe in low for probe in probes)]
+                    rows += [unpack_row(key, line, self._read_names) for key, line in matching]
         return rows
 
     def read_events(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of those events that are here."""
-        places = self._fetch_many("SELECT id, line FROM event WHERE id IN ({})", map(pack_key, keys))
-        return [self._read_line(packed, line) for packed, line in places]
+        return self._read_lines(self._fetch_many("SELECT id, line FROM event WHERE id IN ({})", map(pack_key, keys)))
 
     def read_neighbours(self, stream: int, position: tuple[int, int], later: bool, limit: int, offset: int) -> list[Row]:
         """Return a stream's rows next to a position (time, key), nearest first, leaving out the nearest `offset`."""
@@ -236,28 +287,36 @@ class KeyedFile:
         sql = f"""SELECT id, line FROM event WHERE stream = {_STREAM} AND (ts, id) {than} (?, ?)
                   ORDER BY ts {order}, id {order} LIMIT ? OFFSET ?"""
         rows = self._con.execute(sql, [stream, position[0], pack_key(position[1]), limit, offset]).fetchall()
-        return [self._read_line(packed, line) for packed, line in rows]
+        return self._read_lines(rows)
 
     def read_span(self, span: Span) -> list[Row]:
         """Return the rows of a stretch of a stream, in order."""
         stream, (start, start_key), (end, end_key) = span
         sql = f"SELECT id, line FROM event WHERE stream = {_STREAM} AND (ts, id) BETWEEN (?, ?) AND (?, ?) ORDER BY ts, id"
         rows = self._con.execute(sql, [stream, start, pack_key(start_key), end, pack_key(end_key)]).fetchall()
-        return [self._read_line(packed, line) for packed, line in rows]
+        return self._read_lines(rows)
 
-    def _read_line(self, packed: bytes, line: int) -> Row:
-        number, place = divmod(line, _LINES)
-        block = self._blocks.get(number)
-        if block is None:
-            stored = self._con.execute("SELECT rows, body FROM block WHERE number = ?", [number]).fetchone()
-            block = self._blocks[number] = _unpack_block(*stored) if stored else []
-            while len(self._blocks) > _CACHED_BLOCKS:
-                self._blocks.popitem(last=False)
-        else:
+    def _read_lines(self, places: Sequence[tuple[bytes, int]]) -> list[Row]:
+        """Return the rows of events by key and line, in this order."""
+        blocks = self._read_blocks({line // _LINES for _, line in places})
+        rows: list[Row] = []
+        for packed, line in places:
+            block, place = blocks.get(line // _LINES, ()), line % _LINES
+            if place >= len(block) or block[place][0] != packed:
+                raise ValueError("another event is in the block")
+            rows.append(unpack_row(*block[place], self._read_names))
+        return rows
+
+    def _read_blocks(self, numbers: set[int]) -> dict[int, list[PackedRow]]:
+        blocks = {number: self._blocks[number] for number in numbers if number in self._blocks}
+        for number in blocks:
             self._blocks.move_to_end(number)
-        if place >= len(block) or block[place][0] != packed:
-            raise ValueError("another event is in the block")
-        return _unpack_row(*block[place])
+        sql = "SELECT number, rows, dictionary, body FROM block WHERE number IN ({})"
+        for number, rows, dictionary, body in self._fetch_many(sql, sorted(numbers.difference(blocks))):
+            blocks[number] = self._blocks[number] = self._packer(dictionary).unpack(rows, body)
+        while len(self._blocks) > _CACHED_BLOCKS:
+            self._blocks.popitem(last=False)
+        return blocks
 
     def add_rows(self, table: str, rows: Sequence[Row]) -> None:
         """Add rows of any other table; they replace those with their keys.
@@ -266,7 +325,7 @@ class KeyedFile:
         the row. Nodes: key and value; None removes the node.
         """
         if table == GRIPS:
-            self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_pack_grip, rows))
+            self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(pack_grip, rows))
         elif table == PAIRS:
             self._add_pairs([(pack_key(hidden), pack_key(shown)) for hidden, shown in rows])
         elif table == SEGMENTS:
@@ -280,45 +339,52 @@ class KeyedFile:
         self._con.executemany("INSERT OR REPLACE INTO pair VALUES (?, ?)", pairs)
 
     def _put_values(self, table: str, rows: Sequence[Row]) -> None:
-        packed = [(key, zlib.compress(value, _LEVEL)) for key, value in rows if value is not None]
+        packed = [(key, pack_value(value)) for key, value in rows if value is not None]
         self._con.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", packed)
         self._con.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key, value in rows if value is None])
 
     def read_values(self, table: str, keys: Iterable[int]) -> list[tuple[int, bytes]]:
         """Return key and value of those segments or nodes that are here; a segment's value is a JSON list."""
         rows = self._fetch_many(f"SELECT key, value FROM {table} WHERE key IN ({{}})", keys)
-        return [(key, _decompress(value)) for key, value in rows]
+        return [(key, unpack_value(value)) for key, value in rows]
 
     def read_grips(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of those grips that are here."""
-        times = {_pack_tail(key): key >> _HASH_BITS for key in keys}
-        sql = "SELECT * FROM grip WHERE tail IN ({})"
-        return [_unpack_grip(row) for row in self._fetch_many(sql, times) if row[1] == times[row[0]]]
+        wanted = set(keys)
+        rows = map(unpack_grip, self._fetch_many("SELECT * FROM grip WHERE tail IN ({})", map(pack_tail, wanted)))
+        return [row for row in rows if row[0] in wanted]
 
     def read_event_grips(self, keys: Iterable[int]) -> list[Row]:
         """Return the rows of grips that begin or end in these events, by first event and span."""
-        packed = list(map(pack_key, keys))
-        rows = {*self._fetch_many("SELECT * FROM grip WHERE event_start IN ({})", packed)}
+        packed = {*map(pack_key, keys)}
+        # By a part of the key, which takes a third of the room.
+        sql = "SELECT * FROM grip WHERE substr(event_start, 7, 5) IN ({})"
+        rows = {row for row in self._fetch_many(sql, {key[_START] for key in packed}) if row[2] in packed}
         rows |= {*self._fetch_many("SELECT * FROM grip WHERE event_end IN ({})", packed)}
-        return sorted(map(_unpack_grip, rows), key=lambda row: (row[1], row[3], row[4]))
+        return sorted(map(unpack_grip, rows), key=lambda row: (row[1], row[3], row[4]))
 
     def find_grip(self, tail: int) -> Row | None:
         """Return the row of a grip by the lower 80 bits of its key."""
-        row = self._con.execute("SELECT * FROM grip WHERE tail = ?", [_pack_tail(tail)]).fetchone()
-        return _unpack_grip(row) if row else None
+        row = self._con.execute("SELECT * FROM grip WHERE tail = ?", [pack_tail(tail)]).fetchone()
+        return unpack_grip(row) if row else None
 
     def read_pairs(self, keys: Iterable[int]) -> list[tuple[int, int]]:
         """Return the pairs (hidden, shown) with one of `keys`."""
         packed = list(map(pack_key, keys))
         pairs = {*self._fetch_many("SELECT hidden, shown FROM pair WHERE hidden IN ({})", packed)}
         pairs |= {*self._fetch_many("SELECT hidden, shown FROM pair WHERE shown IN ({})", packed)}
-        return [(_unpack_key(hidden), _unpack_key(shown)) for hidden, shown in pairs]
+        return [(unpack_key(hidden), unpack_key(shown)) for hidden, shown in pairs]
 
     def clear_table(self, name: str) -> None:
         """Empty a table, for events also their blocks."""
-        for table in (EVENTS, "stream", "block", "signatures") if name == EVENTS else (name,):
+        for table in (EVENTS, "stream", "block", "dictionary", "signatures") if name == EVENTS else (name,):
             self._con.execute(f"DELETE FROM {table}")
+        self._clear_caches()
+
+    def _clear_caches(self) -> None:
         self._blocks.clear()
+        self._packers.clear()
+        self._names.clear()
 
     def _fetch_many(self, sql: str, parameters: Iterable[bytes | int]) -> list[Row]:
         every, rows = list(parameters), list[Row]()
@@ -332,58 +398,3 @@ def remove_file(path: Path) -> None:
     """Remove a file with its logs; nothing if it is missing."""
     for end in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + end).unlink(missing_ok=True)
-
-
-def _pack_tail(key: int) -> bytes:
-    return (key & HASH_MASK).to_bytes(10, "big")
-
-
-def _pack_grip(row: Row) -> Row:
-    key, first, last, span_start, span_end, quote_hash, timestamp, segment = row
-    time = key >> _HASH_BITS
-    events = pack_key(first), None if first == last else pack_key(last)
-    return _pack_tail(key), time, *events, span_start, span_end, quote_hash, timestamp - time, segment, _checksum(row)
-
-
-def _unpack_grip(row: Row) -> Row:
-    tail, time, first, last, span_start, span_end, quote_hash, delay, segment, checksum = row
-    events = _unpack_key(first), _unpack_key(first if last is None else last)
-    grip = (time << _HASH_BITS | _unpack_key(tail), *events, span_start, span_end, quote_hash, time + delay, segment)
-    if _checksum(grip) != checksum:
-        raise ValueError("a damaged grip")
-    return grip
-
-
-def _checksum(row: Row) -> int:
-    return zlib.crc32(repr(row).encode("ascii"))
-
-
-def _pack_row(row: Row) -> _PackedRow:
-    values = (row[1] - (row[0] >> _HASH_BITS), *row[2:])
-    return pack_key(row[0]), _encode_json(values).encode("utf-8", "surrogatepass")
-
-
-def _unpack_row(packed: bytes, line: bytes) -> Row:
-    key, ((delay, *values), _) = _unpack_key(packed), _decode_json(line.decode("utf-8", "surrogatepass"))
-    return key, (key >> _HASH_BITS) + delay, *values
-
-
-def _pack_block(number: int, block: Sequence[_PackedRow]) -> Row:
-    body = b"".join(key for key, _ in block) + zlib.compress(b"\n".join(line for _, line in block), _LEVEL)
-    return number, len(block), body
-
-
-def _split_keys(body: bytes, count: int) -> list[bytes]:
-    return [body[start : start + _KEY] for start in range(0, _KEY * count, _KEY)]
-
-
-def _unpack_block(count: int, body: bytes) -> list[_PackedRow]:
-    lines = _decompress(body[_KEY * count :]).split(b"\n")
-    return list(zip(_split_keys(body, count), lines, strict=True))
-
-
-def _decompress(body: bytes) -> bytes:
-    try:
-        return zlib.decompress(body)
-    except zlib.error as error:
-        raise ValueError(f"a damaged block: {error}") from error
