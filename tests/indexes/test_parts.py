@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import files
+from memory_mcp.indexes.bm25 import postings
 from memory_mcp.indexes.bm25.kind import Bm25Body, Bm25Kind
 from memory_mcp.indexes.files import FileChecksum, FolderContents, write_arrays
 from memory_mcp.indexes.shard import TABLES, LiveShard, Shard, build_shard, read_shard, write_shard
@@ -53,6 +54,19 @@ def test_what_is_written_is_read_again(tmp_path: Path, count: int, in_memory: bo
     assert set(told) == {p.relative_to(tmp_path / "p").as_posix() for p in files_of(tmp_path / "p")}
     assert equal(read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path), made)
     assert [p.name for p in tmp_path.iterdir()] == ["p"], "a private copy has no name"
+
+
+@pytest.mark.parametrize(("short_rows", "width"), [(postings._SHORT_ROWS, 2), (3, 4)])
+def test_row_numbers_take_two_bytes_in_the_files_of_tables_that_are_not_large(
+    tmp_path: Path, short_rows: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postings, "_SHORT_ROWS", short_rows)
+    made = part()
+    again = read_shard(Bm25Kind(), tmp_path / "p", write_shard(Bm25Kind(), made, tmp_path / "p"), tmp_path)
+    assert equal(again, made)
+    for table in TABLES:
+        assert again.body.table(table).indices.itemsize == width
+        assert again.body.table(table).rows_at(slice(None)).dtype == np.int32
 
 
 def test_the_files_of_a_part_are_those_expected_and_for_their_owner_alone(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_prune_compacts_the_index(tmp_path: Path) -> None:
     before = index.status().size_bytes
     index.prune({"segment": unit(299, "").end_ms})
     merged(index)
-    assert index.status().size_bytes < before / 9
+    assert index.status().size_bytes < before / 6
     assert sum(f.stat().st_size for f in (tmp_path / "parts").rglob("*") if f.is_file()) == index.status().size_bytes
 
 

@@ -150,8 +150,8 @@ def read_shard(
     return Shard(
         name=directory.name,
         units=Units.from_columns(*(unit_columns[n] for n in UNIT_COLUMN_NAMES)),
-        nodes=Columns(**contents.read_arrays(_NODES, COLUMN_NAMES)),
-        grips=Columns(**contents.read_arrays(_GRIPS, COLUMN_NAMES)),
+        nodes=Columns.from_arrays(contents.read_arrays(_NODES, COLUMN_NAMES)),
+        grips=Columns.from_arrays(contents.read_arrays(_GRIPS, COLUMN_NAMES)),
         strings=tuple(contents.json_of(_STRINGS)),
         body=kind.read_body(contents),
         files=files,

@@ -43,6 +43,8 @@ STEP = 1 / 255
 #: A document: hashes of its terms, `(n,)` uint64, and their counts, `(n,)` float64.
 TermCounts = tuple[Array, Array]
 _CACHE = 200_000
+#: Rows of a table up to which the file has row numbers of two bytes.
+_SHORT_ROWS = 1 << 16
 _TERMS = "terms.npys"
 
 
@@ -114,9 +116,9 @@ class Postings:
     table: DocType
     #: Hashes of the terms, `(terms,)` uint64, sorted.
     terms: Array
-    #: `(terms + 1,)` int64.
+    #: `(terms + 1,)` int64; int32 as read from a file.
     indptr: Array
-    #: `(postings,)` int32 and uint8.
+    #: `(postings,)` int32, or uint16 as read from the file of a table of at most 65,536 rows (`rows_at`); and uint8.
     indices: Array
     data: Array
     #: Number of rows of the table.
@@ -172,7 +174,10 @@ class Postings:
     def write(self, directory: Path) -> None:
         """Write a folder named after the table, and its terms. Raises OSError."""
         model = _TermFrequencies(self.table)
-        model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
+        # Half of the file is row numbers: the narrowest integers that hold them.
+        indices = self.indices.astype(np.uint16 if self.rows <= _SHORT_ROWS else np.int32, copy=False)
+        indptr = self.indptr.astype(np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64, copy=False)
+        model.scores = {"data": self.data, "indices": indices, "indptr": indptr, "num_docs": self.rows}
         model.save(directory / self.table.value, show_progress=False)
         write_arrays(directory / f"{self.table.value}.{_TERMS}", {"terms": self.terms})
 
@@ -186,6 +191,12 @@ class Postings:
         if not fits or (len(scores["indices"]) and int(scores["indices"].max()) >= rows):
             raise IndexUnreadable("the postings of the index contradict each other")
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
+
+    def rows_at(self, term_slice: slice) -> Array:
+        """Return the rows of a term's postings, ascending int32."""
+        # With shorter integers, sums and differences of rows would wrap around.
+        rows: Array = self.indices[term_slice].astype(np.int32, copy=False)
+        return rows
 
     def find_slices(self, keys: Array) -> list[slice | None]:
         """Return the slice of each term's postings, by hash; None for none."""

@@ -65,5 +65,5 @@ def _add_frequencies(df: Array, live: LiveShard[Bm25Body], table: DocType, hashe
     postings = live.shard.body.table(table)
     for i, term_slice in enumerate(postings.find_slices(hashes)):
         if term_slice is not None:
-            rows = postings.indices[term_slice]
+            rows = postings.rows_at(term_slice)
             df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])
