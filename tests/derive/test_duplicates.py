@@ -266,6 +266,32 @@ def test_terms_that_no_segment_holds_any_more_leave_the_periods_too(app: App) ->
     assert app.tree.frequencies().segment_count(iridium, SHOP) == 0
 
 
+def test_a_segment_that_is_wholly_hidden_but_not_yet_derived_again_is_no_finding(app: App) -> None:
+    begin = ms("2026-01-12 09:00")
+
+    def result(source: str, number: int, more: str, project: str) -> EventDraft:
+        return draft(
+            f"go on{more}",
+            at=begin + number * 8_000,
+            session="s1",
+            role=Role.TOOL,
+            project=project,
+            source_id=f"{source}{number}",
+            metadata={"tool_use_id": f"u{number}"},
+        )
+
+    app.write([result("h", 0, "", BILLING), result("h", 1, "", BILLING)], HOOKS)
+    app.derivation.run()
+    app.write([result("t", 0, " lead", SHOP)], TRANSCRIPT)
+    app.derivation.run()
+    app.write([result("t", 1, " zinc", SHOP)], TRANSCRIPT)
+    assert [f for f in findings(app) if f.rule not in ("nodes", "freshness")] == []
+    app.derivation.run()
+    assert findings(app) == []
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+
+
 # any order
 
 
