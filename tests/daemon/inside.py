@@ -11,6 +11,7 @@ from unittest import mock
 
 from bench.place import PATIENCE, Place
 from memory_mcp.__main__ import main as installed
+from memory_mcp.base import machine
 from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.cli.main import main
 from tests.daemon.places import DAEMON
@@ -55,7 +56,10 @@ def as_installed(words: list[str]) -> int:
 def run_inside(
     words: Sequence[str], environ: Mapping[str, str], folder: Path, stdin: str = "", begin: Callable[[list[str]], int] = main
 ) -> Done:
-    """Run a command in this process as it would run in one of its own, in an environment and a folder."""
+    """Run a command in this process as it would run in one of its own, in an environment and a folder.
+
+    What an import does to its own priority it does not do to this process: the tests that follow would be slower for good.
+    """
     given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8") for text in (stdin, "", ""))
     mask = os.umask(0o022)
     try:
@@ -65,6 +69,7 @@ def run_inside(
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             contextlib.chdir(folder),
+            mock.patch.object(machine, "lower"),
         ):
             status = begin([*words])
     finally:

@@ -90,6 +90,13 @@ def settled(place: Place) -> bool:
     return not now["queues"]["events_to_file"] and not now["deriving"] and not now["indexing"]
 
 
+def test_an_import_that_a_test_runs_in_its_own_process_leaves_that_its_priority(place: Place, tmp_path: Path) -> None:
+    priority = os.nice(0)
+    history(tmp_path / "source", 1)
+    place.ok("import", "jsonl", str(tmp_path / "source"))
+    assert os.nice(0) == priority
+
+
 def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     source = place.home / "events"
     # In the long form more than one batch.
