@@ -123,8 +123,10 @@ class Place:
         return sum(1 for _ in machine.iter_files(self.directory / "spool"))
 
     def stop(self) -> None:
-        """Stop the daemon."""
+        """Stop the daemon; return when it has gone, however long after the command that takes."""
+        before = self.owners()
         self.run("daemon", "stop")
+        wait_for(lambda: before.isdisjoint(self.processes()), PATIENCE)
 
     def __enter__(self) -> "Place":
         return self
