@@ -46,12 +46,12 @@ async def kinds(run: Run) -> list[Row]:
                     system.times = Times()
                 await in_turns(questions, list(found.values()))
                 times.append(ours.times)
-            beside = {
-                name: spread("", "", system.times.wall).values["p50"] for name, system in found.items() if system is not ours
-            }
+            others = {name: system.times for name, system in found.items() if system is not ours}
+            beside = {name: spread("", "", taken.wall).values["p50"] for name, taken in others.items()}
+            worked = {name: spread("", "", taken.worked).values["p50"] for name, taken in others.items()}
             rows.append(spread(f"{kind}, first time", "ms", times[0].wall, beside=beside))
             rows.append(spread(f"{kind}, again", "ms", times[1].wall, bars=_BARS, beside=beside))
-            rows.append(spread(f"{kind}, again, CPU of daemon and pump", "ms", times[1].worked))
+            rows.append(spread(f"{kind}, again, CPU of daemon and pump", "ms", times[1].worked, beside=worked))
     stopped(run.place)
     return rows
 
