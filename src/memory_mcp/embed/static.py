@@ -152,7 +152,14 @@ class TokenMeanModel:
         return missing <= UNKNOWN_LIMIT * (missing + sum(map(self._begins_word.__getitem__, known_ids)))
 
     @cached_property
-    def _vocabulary(self) -> frozenset[str]:
+    def _vocabulary(self) -> Container[str]:
+        """The words of the model in lower case, in which ASCII words are looked up.
+
+        The pieces of the tokenizer itself where they are no others: a set of its own takes 4 MB.
+        """
+        pieces = self._tokens.pieces
+        if all(token in pieces and _is_lower(token) for token in self.tokens):
+            return pieces
         return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property
@@ -162,6 +169,12 @@ class TokenMeanModel:
         Inner pieces of tokenizers other than WordPiece have no mark, and count too.
         """
         return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
+
+
+def _is_lower(token: str) -> bool:
+    """Return whether a token is its own lower case, or no ASCII word in it either."""
+    lower = token.strip(_SPACES).lower()
+    return lower == token or not (lower.isascii() and lower.isalnum())
 
 
 def load_static_model(folder: Path) -> TokenMeanModel:

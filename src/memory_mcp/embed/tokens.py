@@ -9,7 +9,7 @@ Invariants
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,6 +35,8 @@ class Tokens(Protocol):
 
     #: The tokens, by number.
     names: Sequence[str]
+    #: What words are cut into, where it is in memory anyway; else empty.
+    pieces: Container[str]
     #: The number of the token for what is unknown; None if there is none.
     unknown_token: int | None
     #: Tokens that are known in the middle of a word.
@@ -55,6 +57,7 @@ class LibraryTokens:
     """The tokens of a tokenizer of the library `tokenizers`."""
 
     cuts_by_word = False
+    pieces: Container[str] = ()
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
         """Change the tokenizer's truncation and padding."""
@@ -90,9 +93,10 @@ class WordPieceTokens:
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Read a `tokenizer.json` for which `is_wordpiece`; raises KeyError."""
         self._document, model = document, document["model"]
-        self._pieces: Mapping[str, int] = model["vocab"]
+        self._numbers: Mapping[str, int] = model["vocab"]
+        self.pieces: Container[str] = self._numbers
         added = {str(token["content"]): int(token["id"]) for token in document["added_tokens"]}
-        self.names: Sequence[str] = sorted(numbers := {**self._pieces, **added}, key=numbers.__getitem__)
+        self.names: Sequence[str] = sorted(numbers := {**self._numbers, **added}, key=numbers.__getitem__)
         self.added: Sequence[str] = list(added)
         self._unknown = self.unknown_token = numbers[model["unk_token"]]
         self._inside, self._longest_word = str(model["continuing_subword_prefix"]), int(model["max_input_chars_per_word"])
@@ -117,7 +121,7 @@ class WordPieceTokens:
 
     def _cut_part(self, part: str) -> list[int]:
         """Return the longest known pieces from the left, or the unknown token alone."""
-        length, pieces = len(part), self._pieces
+        length, pieces = len(part), self._numbers
         if length > self._longest_word:
             return [self._unknown]
         tokens: list[int] = []
