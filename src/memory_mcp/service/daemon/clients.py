@@ -1,6 +1,5 @@
 """The open connections, as `daemon status` shows them."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,19 +89,3 @@ class Clients:
         Each {"pid", "connected_s" (seconds)}, the asking one included.
         """
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes.
-
-    Its peak where the platform reports only that.
-    """
-    try:
-        with open("/proc/self/statm", encoding="ascii") as stream:  # noqa: PTH123 - one read, no path arithmetic
-            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        import resource
-        import sys
-
-        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return highest if sys.platform == "darwin" else highest * 1024

@@ -28,7 +28,8 @@ from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.service.client import door
 from memory_mcp.service.client.handing import METHOD
 from memory_mcp.service.daemon import log as logs
-from memory_mcp.service.daemon.clients import Client, Clients, resident_bytes
+from memory_mcp.service.daemon.clients import Client, Clients
+from memory_mcp.service.daemon.process_memory import limit_free_memory, resident_bytes
 from memory_mcp.storage.highwater import is_damage_noted
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, read_owner
 
@@ -76,6 +77,7 @@ def run_daemon(settings: Settings, start_settings: Mapping[str, str], fingerprin
     wait = _SUCCESSION if read_owner(directory).get("kind") == DAEMON else 0.0
     lock = DirectoryLock(directory, wait, DAEMON)
 
+    limit_free_memory()
     # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
     os.umask(0o077)
     listener, secret = door.listen(str(directory), settings.server.socket)
