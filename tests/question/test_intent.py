@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memory_mcp.base.text import terms
 from memory_mcp.question.intent import AMBIGUOUS, ClassifiedQuery, Intent, classify
-from memory_mcp.question.phrases import LANGUAGES, choose_table, is_general, load_table
+from memory_mcp.question.phrases import choose_table, is_general
+from memory_mcp.question.signal_tables import LANGUAGES, load_table
 from memory_mcp.question.words import split_words
 from tests.requirements import requirement
 from tests.work import calls

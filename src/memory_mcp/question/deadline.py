@@ -8,7 +8,8 @@ A duration that is measured, past or repeated ("took 200 ms", "the last 20 minut
 from collections.abc import Iterable, Sequence
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.question.phrases import DeadlineTable, FoundPhrase
+from memory_mcp.question.phrases import FoundPhrase
+from memory_mcp.question.signal_tables import DeadlineTable
 from memory_mcp.question.words import NUMBER, Word
 
 #: What "quickly" allows, in ms (the design's number).

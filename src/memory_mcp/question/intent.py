@@ -21,13 +21,13 @@ from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, LiteralPiece, find_literals
 from memory_mcp.question.phrases import (
     FoundPhrase,
-    SignalTable,
     asks_overview,
     choose_table,
     find_latest,
     find_phrases,
     find_requests,
 )
+from memory_mcp.question.signal_tables import SignalTable
 from memory_mcp.question.words import Word, split_words
 
 #: Most exact pieces that are kept of one query, the first ones: a pasted trace has hundreds.
