@@ -231,10 +231,10 @@ class KeyedRows:
             self._add_events(file, *self._fetch_events(self._last_event, committed))
         return committed <= self._last_event
 
-    def _fetch_events(self, after: int, to: int) -> tuple[list[Row], int]:
+    def _fetch_events(self, after: int, to: int, for_much: bool = False) -> tuple[list[Row], int]:
         """Return the rows of events up to a number, at most `to`: what could not be stored yet is taken in later."""
         # Not waiting for the store's write lock: its holder may wait for the lock of this copy.
-        with self._con.lend_cursor() as cursor:
+        with self._con.lend_cursor(for_much) as cursor:
             to = min(to, self._numbers.stored_event)
             return cursor.execute(_EVENTS_AFTER, [after, to]).fetchall(), to
 
@@ -340,8 +340,8 @@ class KeyedRows:
         to = min(first + _EVENT_PORTION, self._numbers.committed_event)
         if to - first <= _FEW // 4 or EVENTS not in self._verified:
             return 0
-        # Before the lock is taken: reads go on meanwhile.
-        rows, to = self._fetch_events(first, to)
+        # Before the lock is taken: reads go on meanwhile. With all memory: beside other reads the resting limit is too little.
+        rows, to = self._fetch_events(first, to, for_much=True)
         with self._lock:
             if self._file is None or EVENTS not in self._verified:
                 return 0
