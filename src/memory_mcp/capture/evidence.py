@@ -1,6 +1,7 @@
 """Expand a grip (a citation, an exact quoted span): its words, checked against the stored event, and the events around it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_mcp.base.dataclass import dataclass
@@ -49,12 +50,20 @@ class Evidence:
         grip, events = self._find_grip(grip_id)
         quote = quote_events(grip, events)
         verified = hash_quote(quote) == grip.quote_hash and FORGOTTEN not in quote
+        citation = ExpandedGrip(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, (), tuple(events), ())
+        return self.add_neighbours(citation, before, after)
+
+    def add_neighbours(self, citation: ExpandedGrip, before: int, after: int) -> ExpandedGrip:
+        """Return the citation with its neighbours, 50 at most each side, instead of those that it has."""
+        events = citation.excerpt
         earlier_limit, later_limit = (min(max(count, 0), MAX_NEIGHBOURS) for count in (before, after))
-        earlier, later = self._storage.events.get_neighbours(events[0], earlier_limit, 0 if len(events) > 1 else later_limit)
-        if len(events) > 1:
+        earlier, later = list[Event](), list[Event]()
+        if len(events) == 1 and (earlier_limit or later_limit):
+            earlier, later = self._storage.events.get_neighbours(events[0], earlier_limit, later_limit)
+        elif earlier_limit or later_limit:
+            earlier, _ = self._storage.events.get_neighbours(events[0], earlier_limit, 0)
             _, later = self._storage.events.get_neighbours(events[-1], 0, later_limit)
-        contexts = tuple(earlier), tuple(events), tuple(later)
-        return ExpandedGrip(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *contexts)
+        return replace(citation, before=tuple(earlier), after=tuple(later))
 
     def read_quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
         """Return the quoted words of stored grips, without a check."""

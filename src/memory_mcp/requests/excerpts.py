@@ -31,6 +31,7 @@ _BEFORE = 0.3
 #: Characters before the first of the words as typed, and the share of the room that they may take.
 _LEAD, _LEAD_SHARE = 80, 0.4
 _WORD = re.compile(r"\w+")
+_SPACE = re.compile(r"\s")
 #: Characters of words in lower-case ASCII text.
 _ASCII_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 #: Share of a stretch's weight below which a term at its end is given up.
@@ -99,10 +100,10 @@ class Excerpt:
             return self.text
         room = max(width - 2 * len(ELLIPSIS), 1)
         lead = min(_LEAD, int(room * _LEAD_SHARE))
-        if (stretch := self._fullest(room - lead)) is not None:
+        if (stretch := self._fullest(room - lead) if self._words else None) is not None:
             start = max(min(stretch[0] - lead, len(self.text) - room), 0)
             return cut_out(self.text, start, min(start + room, len(self.text)), stretch)
-        first, last = self._densest(room)
+        first, last = self._densest(room) if self._weights else (0, 0)
         start = max(min(first - int((room - (last - first)) * _BEFORE), len(self.text) - room), 0)
         end = min(start + room, len(self.text))
         return cut_out(self.text, start, end, (first, last))
@@ -217,10 +218,12 @@ def cut_out(text: str, start: int, end: int, fixed_span: tuple[int, int] | None 
     first, last = fixed_span or (end, start)
     if start > 0:
         most = min(first, end)
-        start = _nearest(text, range(start, most + 1), most)
+        at = _find_space_after(text, start, most)
+        start = _find_cut(text, range(start, most + 1), most) if at is None else at
     if end < len(text):
         least = max(last, start)
-        end = _nearest(text, range(end, least - 1, -1), least)
+        at = _find_space_before(text, end, least)
+        end = _find_cut(text, range(end, least - 1, -1), least) if at is None else at
     piece = text[start:end].strip()
     return f"{ELLIPSIS if start > 0 else ''}{piece}{ELLIPSIS if end < len(text) else ''}"
 
@@ -241,15 +244,36 @@ def head_and_tail(text: str, width: int) -> str:
     return f"{head}{note}{tail}"
 
 
-def _nearest(text: str, places: range, otherwise: int) -> int:
-    """Return the first good place to cut, `otherwise` without one.
+def _find_space_after(text: str, start: int, most: int) -> int | None:
+    """Return the first place at white space from `start` > 0 to `most`, within `_TO_SPACE` places; None without one."""
+    last = min(start + _TO_SPACE, most)
+    if last >= start and (space := _SPACE.search(text, start - 1, last + 1)):
+        return max(space.start(), start)
+    return len(text) if start <= len(text) <= last else None
 
-    At white space within `_TO_SPACE` places, else between words within `_TO_WORD_END`, else between any two
-    characters.
+
+def _find_space_before(text: str, end: int, least: int) -> int | None:
+    """Return the last place at white space from `end` back to `least`, within `_TO_SPACE` places; None without one.
+
+    `end` is before the end of the text.
     """
-    for at in places[: _TO_SPACE + 1]:
-        if at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace():
-            return at
+    first = max(end - _TO_SPACE, least)
+    if first > end:
+        return None
+    near = text[max(first - 1, 0) : end]
+    if not near or near[-1].isspace() or text[end].isspace():
+        return end
+    word = near.rsplit(None, 1)[-1]
+    if len(word) < len(near):
+        return end - len(word)
+    return 0 if first == 0 else None
+
+
+def _find_cut(text: str, places: range, otherwise: int) -> int:
+    """Return the first good place to cut where none is at white space, `otherwise` without one.
+
+    Between words within `_TO_WORD_END` places, else between any two characters.
+    """
     for at in places[: _TO_WORD_END + 1]:
         if at < len(text) and _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
             return at

@@ -6,6 +6,7 @@ that answer's question. One that names a budget or a number of neighbours gets a
 first; long texts are shortened, tool output more than words.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,7 @@ from memory_mcp.requests.surroundings import (
     ExpandResponse,
     Surroundings,
 )
-from memory_mcp.search.policy.recent import QuestionTerms
+from memory_mcp.search.policy.recent import NO_TERMS, QuestionTerms
 from memory_mcp.tree.summarize.text_kind import read_kind
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
 _READ = 2000
-#: Messages looked at on each side for lines that bear on a question.
-_REACH = 40
+#: Messages looked at on each side for lines that bear on a question; without one so many are read first, and mostly suffice.
+_REACH, _NEAR = 40, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,11 @@ def expand_grip(app: "App", request: ExpandRequest, caller: Caller) -> ExpandRes
     before_count = AROUND.check(usual_before if request.before is None else request.before, "before")
     after_count = AROUND.check(usual_after if request.after is None else request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
-    evidence = visible_evidence(app, caller, request.grip_id, *((_REACH, _REACH) if is_lined else (before_count, after_count)))
-    citation = evidence
+    citation = visible_evidence(app, caller, request.grip_id, *((0, 0) if is_lined else (before_count, after_count)))
+    question, lines = NO_TERMS, list[Event]()
     if is_lined:
+        question = app.engine.questions.find(caller.connection, citation.excerpt[0].event_id)
+        evidence, lines = _read_lines(app, citation, question, before_count, after_count)
         citation = replace(evidence, before=evidence.before[-before_count:], after=evidence.after[:after_count])
     project = citation.excerpt[0].project
     app.count_opening(citation.grip_id)
@@ -88,10 +91,35 @@ def expand_grip(app: "App", request: ExpandRequest, caller: Caller) -> ExpandRes
     since = find_later_change(app, citation.grip_id, citation.quote, read_kind(citation.quote), caller)
     factor = app.settings.retrieval.token_factor
     surroundings = Surroundings(citation, node_id, elsewhere, app.calendar, factor, over, is_pinned, since)
-    if not is_lined:
-        return surroundings.within(budget)
-    question = app.engine.questions.find(caller.connection, first.event_id)
-    return surroundings.in_lines(LINED_TOKENS, choose_neighbours(evidence, question, before_count, after_count), question)
+    return surroundings.in_lines(LINED_TOKENS, lines, question) if is_lined else surroundings.within(budget)
+
+
+def _read_lines(
+    app: "App", citation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int
+) -> tuple[ExpandedGrip, list[Event]]:
+    """Return the citation with neighbours, and those of them that become lines."""
+    if not question.weights:
+        evidence = app.evidence.add_neighbours(citation, _NEAR, _NEAR)
+        lines = choose_neighbours(evidence, question, most_before, most_after)
+        if _are_final(evidence, lines, most_before, most_after):
+            return evidence, lines
+    evidence = app.evidence.add_neighbours(citation, _REACH, _REACH)
+    return evidence, choose_neighbours(evidence, question, most_before, most_after)
+
+
+def _are_final(evidence: ExpandedGrip, lines: Sequence[Event], most_before: int, most_after: int) -> bool:
+    """Return whether no event farther than `_NEAR` could change the lines.
+
+    Only what follows an event tells whether it announces that, and a speaker's name in a prompt whether a reply can.
+    """
+    before_count = sum(event.order < evidence.excerpt[0].order for event in lines)
+    after_count = len(lines) - before_count
+    if (before_count < most_before and len(evidence.before) == _NEAR) or (
+        len(evidence.after) == _NEAR and after_count < most_after
+    ):
+        return False
+    is_last_known = len(evidence.after) < _NEAR or evidence.after[-1] not in lines
+    return is_last_known and not any(event.speaker for event in (*evidence.before, *evidence.excerpt, *evidence.after))
 
 
 def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:

@@ -6,7 +6,6 @@ Each text is cut and measured once for each width that is tried, and the respons
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import Annotated
 
@@ -41,6 +40,8 @@ _LEAST, _LEAST_QUOTE = 60, 80
 _NARROW = 120
 #: The token budget that would show everything is rounded up to a multiple of this.
 _STEP = 50
+#: Characters of a text from which the beginning of a line is taken, and how many of them the longest line needs at most.
+_HEAD, _LEAST_HEAD = 2000, 600
 #: Stands for the quoted words in the shortened text of their event.
 QUOTATION = "[the quotation]"
 _BEFORE, _AFTER = "before", "after"
@@ -140,7 +141,7 @@ class _Layout:
 
     def show(self, width: int, own_width: int) -> ExpandResponse:
         """Return the response."""
-        return replace(
+        return copy_with(
             self.base,
             events_before=tuple(event.show(width) for event in self.earlier),
             excerpt_events=tuple(event.show(own_width) for event in self.quoted),
@@ -150,7 +151,7 @@ class _Layout:
 
 def _measure_list(events: Sequence[_CutEvent], width: int) -> int:
     """Return the bytes that events add to an empty list."""
-    return sum(event.measure(width) for event in events) + max(len(events) - 1, 0)
+    return sum([event.measure(width) for event in events]) + max(len(events) - 1, 0)
 
 
 class Surroundings:
@@ -208,14 +209,14 @@ class Surroundings:
         cost = tokens_of(complete, self._factor)
         if cost <= budget:
             return complete
-        base = replace(self._bare, excerpt_events=(), truncated=True, more={"token_budget": self._round_budget(cost)})
+        base = copy_with(self._bare, excerpt_events=(), truncated=True, more={"token_budget": self._round_budget(cost)})
         layout = _Layout(base, size_of(base), self._factor, self._cut_quoted(self._bare.excerpt_events))
         silent = tuple(_CutEvent(event.said, _cut_to_nothing) for event in layout.quoted)
         earlier, later = self._cut_neighbours(self._found.before), self._cut_neighbours(self._found.after)
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
         for quoted, count in itertools.product((layout.quoted, silent), range(len(self._nearest), -1, -1)):
             before_count = self._nearest[:count].count(_BEFORE)
-            layout = replace(
+            layout = copy_with(
                 layout, quoted=quoted, earlier=earlier[len(earlier) - before_count :], later=later[: count - before_count]
             )
             width = find_largest(functools.partial(layout.fits_evenly, budget), _LEAST, longest)
@@ -224,8 +225,8 @@ class Surroundings:
 
         def cut_quotation(width: int) -> ExpandResponse:
             """Return the response with the quotation alone, cut to `width` characters."""
-            alone = replace(base, excerpt_events=tuple(event.said for event in silent))
-            return replace(alone, grip=replace(base.grip, quote=_cut_middle(self._found.quote, width)))
+            alone = copy_with(base, excerpt_events=tuple(event.said for event in silent))
+            return copy_with(alone, grip=copy_with(base.grip, quote=_cut_middle(self._found.quote, width)))
 
         fits = fits_in(budget, self._factor)
         return find_fullest(cut_quotation, fits, _LEAST_QUOTE, len(self._found.quote)) or cut_quotation(_LEAST_QUOTE)
@@ -240,11 +241,11 @@ class Surroundings:
         if cost <= budget:
             return complete
         more = {"before": LINED_BEFORE, "after": LINED_AFTER, "token_budget": self._round_budget(cost)}
-        base = replace(self._bare, excerpt_events=(), truncated=True, more=more)
-        lean = [replace(event, source_id="", when=self._else(event.when), type="") for event in self._bare.excerpt_events]
+        base = copy_with(self._bare, excerpt_events=(), truncated=True, more=more)
+        lean = [copy_with(event, source_id="", when=self._else(event.when), type="") for event in self._bare.excerpt_events]
         layout = _Layout(base, size_of(base), self._factor, self._cut_quoted(lean))
         longest = max(len(event.text) for event in self._found.excerpt)
-        alone = tokens_of(replace(base, excerpt_events=tuple(event.said for event in layout.quoted)), self._factor)
+        alone = tokens_of(copy_with(base, excerpt_events=tuple(event.said for event in layout.quoted)), self._factor)
         own_budget = alone + _OWN_SHARE * (budget - alone)
         own_width = find_largest(functools.partial(layout.fits, own_budget, 0), 0, longest)
         if own_width is None:  # The quoted words alone take more.
@@ -256,7 +257,7 @@ class Surroundings:
             in_order = sorted(lines[:count], key=itemgetter(0))
             before_count = sum(order < quoted_order for order, _ in in_order)
             events = [event for _, event in in_order]
-            lined = replace(layout, earlier=events[:before_count], later=events[before_count:])
+            lined = copy_with(layout, earlier=events[:before_count], later=events[before_count:])
             line_width = find_largest(functools.partial(lined.fits, budget, own_width=own_width), least, line)
             if line_width is not None:
                 layout, width = lined, line_width
@@ -273,21 +274,23 @@ class Surroundings:
 
     def _show_everything(self) -> ExpandResponse:
         earlier, later = ([self._shape_event(e, e.text) for e in side] for side in (self._found.before, self._found.after))
-        return replace(self._bare, events_before=tuple(earlier), events_after=tuple(later))
+        return copy_with(self._bare, events_before=tuple(earlier), events_after=tuple(later))
 
     def _cut_quoted(self, quoted: Iterable[Said]) -> list[_CutEvent]:
         """Return the quoted events, to be cut to so many characters each side of the quotation."""
         triples = zip(quoted, self._found.excerpt, _spans(self._found), strict=True)
-        return [_CutEvent(replace(s, text=""), functools.partial(_window, e.text, span)) for s, e, span in triples]
+        return [_CutEvent(copy_with(s, text=""), functools.partial(_window, e.text, span)) for s, e, span in triples]
 
     def _cut_neighbours(self, events: Sequence[Event]) -> list[_CutEvent]:
         return [_CutEvent(self._shape_event(e, ""), functools.partial(_cut_neighbour, e)) for e in events]
 
     def _cut_to_line(self, event: Event, question: QuestionTerms) -> _CutEvent:
         neighbour = self._shape_event(event, "")
-        text = Excerpt(" ".join(event.text.split()), question.weights, question.words)
+        # Without a question a line is the beginning.
+        head = "" if question.weights or question.words else " ".join(event.text[:_HEAD].split())
+        text = Excerpt(head if len(head) > _LEAST_HEAD else " ".join(event.text.split()), question.weights, question.words)
         return _CutEvent(
-            replace(neighbour, when=self._else(neighbour.when)), functools.partial(_cut_line, text, event.role is Role.TOOL)
+            copy_with(neighbour, when=self._else(neighbour.when)), functools.partial(_cut_line, text, event.role is Role.TOOL)
         )
 
     def _shape_event(self, event: Event, text: str, is_quoted: bool = False) -> Said:
