@@ -108,6 +108,22 @@ def test_what_surrounds_a_quotation_tells_something_and_bears_on_the_question_th
     assert own.ok("expand_grip", grip_id=grip, before=0, after=2)["events_after"][0]["text"] == messages[1][1]
 
 
+@pytest.mark.parametrize("announcements", [2, 14, 15, 16, 17, 30])
+def test_the_nearest_messages_that_tell_something_are_shown_however_many_announce(own: Door, announcements: int) -> None:
+    request = "The heliotrope converter drops every third frame when its buffer wraps. " * 30
+    messages = [("user", request)]
+    messages += [("assistant", f"Checking file {number} next.") for number in range(announcements)]
+    messages += [("assistant", f"Part {number} of the ledger is unremarkable. " * 20) for number in range(6)]
+    events = [
+        {"session_id": "s", "role": role, "timestamp": f"2026-02-18T09:{minute:02}:00Z", "text": text}
+        for minute, (role, text) in enumerate(messages)
+    ]
+    first_id = own.ok("ingest_events", events=events)["event_ids"][0]
+    own.app.derivation.run()
+    response = own.ok("expand_grip", grip_id=span_grip_id(EventId(first_id), 0, 40))
+    assert [event["text"][:6] for event in response["events_after"]] == [f"Part {number}" for number in range(4)]
+
+
 @pytest.mark.parametrize("given", ["grip:1768986120000:0123456789abcdef", "0123456789abcdef"])
 def test_an_unknown_grip_is_not_found(shop: Door, given: str) -> None:
     text = shop.error("expand_grip", grip_id=given)

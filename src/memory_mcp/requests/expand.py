@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
 _READ = 2000
 #: Messages looked at on each side for lines that bear on a question; without one so many are read first, and mostly suffice.
-_REACH, _NEAR = 40, 10
+_REACH, _NEAR = 40, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
