@@ -20,7 +20,8 @@ from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.duckdb import events as duck_events
+from memory_mcp.storage.duckdb import open_storage, text_search
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import PATH
 from memory_mcp.storage.settings import StorageSettings
@@ -155,6 +156,23 @@ def test_words_that_the_copy_knows_are_read_at_once_and_those_in_more_messages_b
     assert [few for few in read(500) if few is not None] == [all_found for all_found in usual if len(all_found) < 500]
     assert read(1) == [None if all_found else [] for all_found in usual]
     assert search() == (by_slices, slices > 1)
+    app.close()
+
+
+def test_a_text_that_most_groups_may_hold_is_read_at_once_unless_events_are_very_many(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_app(settings)
+    app.storage.copy_rows(never)
+    usual = app.storage.events.search_words(Scope(), ["retry"], 500)
+    monkeypatch.setattr(text_search, "_TRIAL", 0)
+    monkeypatch.setattr(text_search, "_MOST_GROUPS", -1)
+    assert usual
+    assert app.storage.events.find_words(Scope(), ["retry"], 500) == usual
+    assert app.storage.events.find_words(Scope(), ["retry"], len(usual)) is None
+    monkeypatch.setattr(duck_events, "_READ_AT_ONCE", 1)
+    assert app.storage.events.find_words(Scope(), ["retry"], 500) is None
+    assert app.storage.events.search_words(Scope(), ["retry"], 500) == usual
     app.close()
 
 

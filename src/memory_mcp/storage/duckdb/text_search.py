@@ -13,7 +13,7 @@ from memory_mcp.model.event import stream_key
 from memory_mcp.model.ids import event_key
 from memory_mcp.model.project import ProjectNames
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.duckdb.conditions import make_row_filter
+from memory_mcp.storage.duckdb.conditions import make_row_filter, make_text_condition, make_where
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.keyed_file import Span
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
@@ -25,6 +25,7 @@ SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?:
              unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
 INSIDE = """(e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
   AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))"""
+_WITHIN = f"(SELECT {SPANS}) s JOIN event e ON e.stream = s.own AND {INSIDE}"
 #: The same with the key of each stretch, and a last event number or None.
 IN_SEGMENTS = f"""
 SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
@@ -39,6 +40,10 @@ _FIRST_ROUND, _TRIAL, _MOST_GROUPS = 8, 24, 400
 _PLAIN_PIECE = re.compile(r"[!#-\[\]-~]{2,}")
 
 
+#: A group's number, and the time of its newest event.
+Group = tuple[int, int]
+
+
 class TextSearch:
     """Searches the texts of one store."""
 
@@ -46,18 +51,28 @@ class TextSearch:
         self._con = con
         self._keyed = keyed
 
-    def search_events(
-        self, scope: Scope, names: ProjectNames, words: Sequence[str], limit: int, segments: Sequence[Segment] | None
+    def find_groups(self, scope: Scope, words: Sequence[str], segments: Sequence[Segment] | None) -> list[Group] | None:
+        """Return the groups that may hold all words, newest first; None if that is not known.
+
+        With `segments` only those that have events of these.
+        """
+        spans, window = None if segments is None else list_spans(segments), scope.window
+        return self._keyed.find_groups(words, spans, None if window is None else (window.start_ms, window.end_ms))
+
+    def search_groups(
+        self,
+        groups: Sequence[Group],
+        scope: Scope,
+        names: ProjectNames,
+        words: Sequence[str],
+        limit: int,
+        segments: Sequence[Segment] | None = None,
     ) -> list[Row] | None:
         """Return up to `limit` shown rows (`EVENT`) with all words, newest first; None if all texts have to be read.
 
         With `segments` only their events are searched.
         """
         spans = None if segments is None else list_spans(segments)
-        window = scope.window
-        groups = self._keyed.find_groups(words, spans, None if window is None else (window.start_ms, window.end_ms))
-        if groups is None:
-            return None
         # These characters are the same in the form in which a row is stored.
         probes = list({piece.lower().encode() for word in words for piece in _PLAIN_PIECE.findall(word)})
         is_match, is_inside = make_row_filter(scope, names, words), _SpanFilter(spans)
@@ -77,6 +92,17 @@ class TextSearch:
             rows = sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)[:limit]
             start, size = start + size, 2 * size
         return rows
+
+    def scan_texts(
+        self, conditions: tuple[list[str], list[Any]], words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> list[Row]:
+        """Return the same by reading every text; `conditions` are those of `make_conditions` and that an event is shown."""
+        where, parameters = conditions
+        table, spans = ("event", list[Any]()) if segments is None else (_WITHIN, span_columns(segments))
+        patterns = [make_text_condition(word) for word in words]
+        condition = make_where([*where, *(condition for condition, _ in patterns)])
+        sql = f"SELECT {EVENT} FROM {table} {condition} ORDER BY ts DESC, event_id DESC LIMIT ?"
+        return self._con.fetch_rows(sql, [*spans, *parameters, *(pattern for _, pattern in patterns), limit])
 
 
 class _SpanFilter:
