@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
+from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, PendingRow, pending_candidates
 from memory_mcp.search.layers.score import BOTH, keyword_boost, rank_candidates
 
 
 def messages(*features: tuple[float, float], start: int = 1) -> Candidates:
     """Messages of sessions of their own, by share of the words and similarity."""
-    return Candidates.concatenate(
-        [pending_candidate(start + i, start + i, 0, "user", *shares) for i, shares in enumerate(features)]
-    )
+    return pending_candidates([PendingRow(start + i, start + i, 0, "user", *shares) for i, shares in enumerate(features)])
 
 
 def first(question: Candidates, keywords: Candidates) -> int:

@@ -91,20 +91,35 @@ class Candidates:
 _read_columns = attrgetter(*(field.name for field in fields(Candidates)))
 
 
-def pending_candidate(
-    name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: TurnKind = TurnKind.PLAIN
-) -> Candidates:
-    """Return a message not indexed yet, as if alone in its segment.
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A message not indexed yet: its `share` is its BM25 score as a share of the highest possible one."""
 
-    `share` is its BM25 score as a share of the highest possible one. Its `raw` is the sum of that and `similarity`;
-    keys are 0. Raises ValueError for an unknown role.
+    name: int
+    session: int
+    start_ms: int
+    role: str
+    share: float
+    similarity: float
+    turn: TurnKind = TurnKind.PLAIN
+
+
+def pending_candidates(rows: Sequence[PendingRow]) -> Candidates:
+    """Return messages not indexed yet, each as if alone in its segment.
+
+    Their `raw` is the sum of share and similarity; keys are 0. Raises ValueError for an unknown role.
     """
-    zero = np.zeros(1, dtype=np.uint64)
+    if not rows:
+        return NO_CANDIDATES
+    zeros = np.zeros(len(rows), dtype=np.uint64)
+    share, similarity = np.array([row.share for row in rows]), np.array([row.similarity for row in rows])
     return Candidates(
-        np.array([name], dtype=np.uint64), np.array([session], dtype=np.uint64), zero, zero, zero, zero, zero,
-        np.array([start_ms], dtype=np.int64), np.array([ROLES.index(role)], dtype=np.uint8),
-        np.array([turn], dtype=np.uint8), zero, np.array([share + similarity]),
-        np.array([[share, 0.0, share, share]]), np.array([[similarity, similarity]]),
+        np.array([row.name for row in rows], dtype=np.uint64), np.array([row.session for row in rows], dtype=np.uint64),
+        zeros, zeros, zeros, zeros, zeros,
+        np.array([row.start_ms for row in rows], dtype=np.int64),
+        np.array([ROLES.index(row.role) for row in rows], dtype=np.uint8),
+        np.array([row.turn for row in rows], dtype=np.uint8), zeros, share + similarity,
+        np.stack([share, np.zeros(len(rows)), share, share], axis=1), np.stack([similarity, similarity], axis=1),
     )  # fmt: skip
 
 

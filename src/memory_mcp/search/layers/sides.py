@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
-from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
+from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, PendingRow, pending_candidates
 from memory_mcp.indexes.columns import is_turn
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.calendar import TocLevel
@@ -47,15 +47,15 @@ def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapp
     Pending events that ask the memory are left out.
     """
     indexed = join_sides(*(sides[n].candidates if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
-    pending_messages: list[Candidates] = []
+    rows: list[PendingRow] = []
     for name, unfiled in pending.items():
         event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)
         if not turn & TurnKind.TO_MEMORY:
             share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
             words, meaning = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
             session = keys.session_name(event.session_id)
-            pending_messages.append(pending_candidate(name, session, event.timestamp, event.role.value, words, meaning, turn))
-    return Candidates.concatenate([indexed, *pending_messages])
+            rows.append(PendingRow(name, session, event.timestamp, event.role.value, words, meaning, turn))
+    return Candidates.concatenate([indexed, pending_candidates(rows)]) if rows else indexed
 
 
 def matches_of(candidates: Candidates, score: Array) -> list[Match]:
