@@ -111,9 +111,12 @@ class Host:
         """How many reading calls run now."""
         return len(self._running)
 
-    def give_way(self) -> None:
-        """Wait while reading calls run, at most `_TURN` seconds."""
-        self._idle.wait(_TURN)
+    def give_way(self) -> bool:
+        """Wait while reading calls run, at most `_TURN` seconds; return whether any ran."""
+        is_awaited = not self._idle.is_set()
+        if is_awaited:
+            self._idle.wait(_TURN)
+        return is_awaited
 
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread and return its result.
@@ -144,6 +147,13 @@ class Host:
                 return work(app)
 
         return await anyio.to_thread.run_sync(written)
+
+    async def look(self, work: Callable[[App], T]) -> T:
+        """Run a call that is no question in a thread and return its result.
+
+        Nothing gives way to it or is brought up to date for it. Raises what the call or the opening raises.
+        """
+        return await anyio.to_thread.run_sync(lambda: work(self.app()))
 
     @contextmanager
     def lent(self, writing: bool = False) -> Iterator[App]:

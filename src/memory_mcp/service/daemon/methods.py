@@ -149,11 +149,11 @@ class Methods:
 
     async def list_sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"sources": names} of all stored events."""
-        return {"sources": list(await self._host.read(lambda app: app.storage.latest_times()))}
+        return {"sources": list(await self._host.look(lambda app: app.storage.latest_times()))}
 
     async def read_marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"marks": {name: position}} of importers by `prefix`."""
-        return {"marks": await self._host.read(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
+        return {"marks": await self._host.look(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
 
     async def finish_import(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until all that is stored is indexed and on disk.
