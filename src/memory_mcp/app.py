@@ -68,8 +68,8 @@ class Callbacks:
     on_session_end: Callable[[], None] = lambda: None
     #: Whether an import is under way, so that what can wait should.
     importing: Callable[[], bool] = lambda: False
-    #: Waits while callers are answered, never for long.
-    give_way: Callable[[], None] = lambda: None
+    #: Waits while callers are answered, never for long; returns something true if any were.
+    give_way: Callable[[], object] = lambda: None
     #: Whether the process calls `accelerators.maintain` again and again.
     tends_indexes: bool = False
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.

@@ -1,7 +1,7 @@
 """One derivation, wherever it is done: the same tree, and callers go first where it is done aside."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
@@ -9,9 +9,11 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import EventDraft, Role
-from memory_mcp.model.ids import day_id
+from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive import derivation as module
+from memory_mcp.tree.derive import repeated
 from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
 from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 from tests.factories import a_small_history, draft
@@ -24,18 +26,21 @@ class Caller:
 
     def __init__(self) -> None:
         self.turns = 0
+        #: Whether anybody waits for an answer meanwhile.
+        self.waits = False
         self.app: App | None = None
         #: Events still pending at each turn at which publishing was free.
         self.free: list[int] = []
         self.then: Callable[[], None] = lambda: None
 
-    def __call__(self) -> None:
+    def __call__(self) -> bool:
         self.turns += 1
         self.then()
         if self.app is not None:
             publisher = threading.Thread(target=self._publish, args=(self.app,))
             publisher.start()
             publisher.join()
+        return self.waits
 
     def _publish(self, app: App) -> None:
         if app.derivation.publishing.is_free:
@@ -119,6 +124,18 @@ def test_others_can_publish_between_two_steps_of_work_that_is_done_aside(
     assert set(range(everything, 0, -20)) <= set(caller.free)
 
 
+def test_steps_are_small_while_somebody_waits_for_an_answer(
+    app: App, caller: Caller, expected: dict[str, tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_STEP", 20)
+    monkeypatch.setattr(module, "_STEP_BESIDE", 5)
+    caller.app, caller.waits = app, True
+    everything = app.derivation.count_pending()
+    app.derivation.run(mode=ExecutionMode.ASIDE)
+    assert set(range(everything, 0, -5)) <= set(caller.free)
+    assert nodes(app) == expected
+
+
 @pytest.mark.parametrize("place", list(ExecutionMode))
 @pytest.mark.few(2)
 def test_a_run_ends_while_somebody_goes_on_writing(
@@ -180,6 +197,35 @@ def test_what_many_days_say_names_none_of_them() -> None:
     assert "Ok" in named.pop(day_id("2026-02-21"))
     assert not [title for title in named.values() if "nightly" in title or "Guten" in title or "backups" in title]
     assert all(any(thing in title for title in named.values()) for thing in THINGS)
+
+
+@pytest.mark.parametrize("derived_before", [0, 2, 4])
+def test_what_many_days_say_names_none_of_them_if_one_run_takes_them_in_steps(
+    derived_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who says it is remembered during a run; of what was derived before it the store is asked."""
+    days = [said_on(number, thing) for number, thing in enumerate(THINGS, 2)]
+    walks, titles = list[int](), []
+    walk_store = repeated.holders_of
+
+    def count_walks(store: TocStore, openings: Collection[int]) -> list[NodeId]:
+        walks.append(len(openings))
+        return walk_store(store, openings)
+
+    monkeypatch.setattr(repeated, "holders_of", count_walks)
+    monkeypatch.setattr(module, "_STEP", 1)
+    for in_steps in (False, True):
+        walks.clear()
+        own = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), FakeClock(), in_memory=True)
+        for batch in (days[:derived_before], days[derived_before:]) if in_steps else (days,):
+            own.write(batch, "test")
+            own.derivation.run(mode=ExecutionMode.ASIDE if in_steps else ExecutionMode.HERE)
+        titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.iter_nodes()})
+        assert findings(own) == []
+        own.close()
+    assert titles[0] == titles[1]
+    # Of four that have it, or none, none is to be derived again for a later run.
+    assert bool(walks) == (derived_before == 2)
 
 
 def test_a_long_prompt_of_a_machine_names_no_day(app: App) -> None:

@@ -73,7 +73,7 @@ class Accelerators:
         storage: Storage,
         directory: Path | None,
         clock: Clock,
-        give_way: Callable[[], None] = lambda: None,
+        give_way: Callable[[], object] = lambda: None,
         is_maintained: bool = False,
     ) -> None:
         """Create the set of indexes; none is opened yet.

@@ -92,7 +92,7 @@ class ChangedUnits:
 def follow_changes(
     storage: Storage,
     member: FollowedIndex,
-    give_way: Callable[[], None] = lambda: None,
+    give_way: Callable[[], object] = lambda: None,
     changed: ChangedUnits | None = None,
 ) -> bool:
     """Index at most 2000 changes; return whether more may wait.
@@ -113,25 +113,29 @@ def follow_changes(
     return due.has_more or index.position != due.position
 
 
-def follow_in_children(storage: Storage, members: Sequence[FollowedIndex], give_way: Callable[[], None] = lambda: None) -> bool:
+def follow_in_children(storage: Storage, members: Sequence[FollowedIndex], give_way: Callable[[], object] = lambda: None) -> bool:
     """Index up to 12,000 changes in children; return whether more wait.
 
     The indexes must have the same position, so that changes are read once. The shards are committed. If killed, the
-    work is repeated. `give_way` is called before each frame of units.
+    work is repeated. `give_way` is called before each frame of units; while it returns something true, no more is read at once.
     """
     since = members[0].index.position
     due = read_changes(storage, since, BULK_BATCH)
     gone: list[int] = []
 
     def frames() -> Iterator[list[Source]]:
-        for start in range(0, len(due.nodes), units.READ_BATCH):
-            sources, missing = units.read_units(storage, due.nodes[start : start + units.READ_BATCH])
+        start = 0
+        while start < len(due.nodes):
+            # Reading holds the interpreter's lock for long.
+            size = units.FRAME_SIZE if give_way() else units.READ_BATCH
+            sources, missing = units.read_units(storage, due.nodes[start : start + size])
             gone.extend(missing)
             for first in range(0, len(sources), units.FRAME_SIZE):
                 give_way()
                 yield sources[first : first + units.FRAME_SIZE]
+            start += size
             for member in members:
-                member.on_progress(min(start + units.READ_BATCH, len(due.nodes)), len(due.nodes))
+                member.on_progress(min(start, len(due.nodes)), len(due.nodes))
 
     with ExitStack() as stack:
         stack.enter_context(few_collections())
@@ -149,7 +153,7 @@ def rebuild_index(
     index: LiveIndex[Any],
     builder: ShardBuilder,
     on_progress: Callable[[int], None],
-    give_way: Callable[[], None] = lambda: None,
+    give_way: Callable[[], object] = lambda: None,
     keep_cutoffs: bool = True,
 ) -> int:
     """Build a new generation, committed; return its number of documents.

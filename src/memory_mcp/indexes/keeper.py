@@ -50,7 +50,7 @@ class Keeper:
         storage: Storage,
         index: LiveIndex[Any],
         shard_builder: ShardBuilder,
-        give_way: Callable[[], None] = lambda: None,
+        give_way: Callable[[], object] = lambda: None,
     ) -> None:
         """`give_way` is called between steps of long work."""
         self._storage = storage

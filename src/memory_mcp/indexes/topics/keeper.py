@@ -64,7 +64,7 @@ class TopicKeeper:
         clock: Clock,
         settings: TopicsSettings,
         embedder: Callable[[], Embedder | None],
-        give_way: Callable[[], None] = lambda: None,
+        give_way: Callable[[], object] = lambda: None,
     ) -> None:
         """Keep the graph in `directory`; `embedder` returns None for terms alone."""
         self._storage = storage

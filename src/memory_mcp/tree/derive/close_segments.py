@@ -14,9 +14,9 @@ from memory_mcp.model.event import Event, is_recap
 from memory_mcp.model.ids import EventId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Build
+from memory_mcp.storage.values import Build, StoredEvent
 from memory_mcp.tree.derive.build import DerivedSegment, SegmentWork, derive_segments
-from memory_mcp.tree.derive.repeated import common_among, holders_of, mark_common
+from memory_mcp.tree.derive.repeated import OpeningHolders, common_among, mark_common
 from memory_mcp.tree.derive.segments import SegmentSettings, assign_events, recap_of, size_of
 from memory_mcp.tree.derive.terms import AddedRows, FiledSegment, TermRowBuilder, refit_all
 from memory_mcp.tree.summarize.base import Summarizer
@@ -43,6 +43,7 @@ class SegmentDeriver:
         self._summarizer = summarizer
         self._settings = settings
         self._terms = TermRowBuilder(storage.toc)
+        self._holders = OpeningHolders()
         #: The checkpoint as it was last read or written; None before that.
         self._checkpoint: int | None = None
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
@@ -53,6 +54,7 @@ class SegmentDeriver:
     def reread(self) -> None:
         """Drop caches after another process changed the store."""
         self._terms.forget()
+        self._holders.clear()
         self._checkpoint = self._steps_since_fold = None
 
     def count_pending(self) -> int:
@@ -72,13 +74,14 @@ class SegmentDeriver:
         size: int = BATCH,
         steps: int | None = None,
         add_periods: AddPeriods | None = None,
+        give_way: Callable[[], object] = lambda: None,
     ) -> None:
         """Derive everything pending, or `steps` steps of `size` events.
 
         Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
         the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
         processes; it must give what `derive.build.derive` gives; `add_periods` adds the periods above its segments to a build.
-        Errors are passed on: steps done stay done.
+        `give_way` is called between parts of a step. Errors are passed on: steps done stay done.
         """
         work = derive_batch or (lambda batch: derive_segments(batch, self._calendar, self._summarizer))
         changed = False
@@ -89,14 +92,20 @@ class SegmentDeriver:
             if not batch:
                 break
             with metrics.run("derive"):
-                changed |= self._derive_step([s.event for s in batch], batch[-1].seq, work, add_periods)
+                changed |= self._derive_step(batch, work, add_periods, give_way)
             self._checkpoint = batch[-1].seq
             if progress:
                 progress(len(batch))
             if steps is not None and (steps := steps - 1) <= 0:
                 break
-        if changed and steps is None:
-            self.fold_terms()
+        if steps is None:
+            if changed:
+                self.fold_terms()
+            self.end_run()
+
+    def end_run(self) -> None:
+        """Drop what is remembered for the steps of one run."""
+        self._holders.clear()
 
     def fold_terms(self) -> None:
         """Join term rows of nodes that have many.
@@ -113,9 +122,16 @@ class SegmentDeriver:
         return touched
 
     def _derive_step(
-        self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch, add_periods: AddPeriods | None
+        self,
+        batch: Sequence[StoredEvent],
+        derive_batch: DeriveBatch,
+        add_periods: AddPeriods | None,
+        give_way: Callable[[], object],
     ) -> bool:
-        work = self._collect_work(self._place_events(events), derived_to)
+        derived_to, changes = batch[-1].seq, self._place_events([stored.event for stored in batch])
+        give_way()
+        work = self._collect_work(changes, derived_to)
+        give_way()
         try:
             counts_before, counts_after = self._terms.expected_counts(
                 [(w.segment.node_id, w.former_node is None, w.openings) for w in work]
@@ -123,29 +139,33 @@ class SegmentDeriver:
             expected = common_among(counts_after)
             derived = derive_batch(mark_common(work, expected))
             failpoint("derive.computed")
-            added = self._terms.add_segments(
-                [FiledSegment(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
-            )
+            give_way()
+            added = self._terms.add_segments(_list_filed(derived))
+            give_way()
             common = common_among(self._terms.count_segments(counts_after))
             changed_work = mark_common([w for w in work if not w.openings.isdisjoint(expected ^ common)], common)
             if crossed := common - common_among(counts_before):
-                stored_work = self._stored_work(crossed, {w.segment.key for w in work})
-                changed_work += mark_common(
-                    stored_work, common_among(self._terms.count_segments(o for w in stored_work for o in w.openings))
-                )
+                changed_work += self._mark_crossed({opening: counts_before[opening] for opening in crossed}, work)
             if changed_work:
-                derived = list(
-                    ({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(changed_work)}).values()
-                )
+                derived = _replace_derived(derived, derive_batch(changed_work))
+            give_way()
             is_rolled_up = self._publish_step(derived, added, derived_to, add_periods)
+            self._holders.note_segments(work)
         except BaseException:
             self._terms.forget()
+            self._holders.clear()
             raise
         if not is_rolled_up:
             self.touched.update(d.segment.day for d in derived)
         if self._steps_since_fold is not None:
             self._steps_since_fold += 1
         return bool(derived)
+
+    def _mark_crossed(self, crossed: Mapping[int, int], work: Sequence[SegmentWork]) -> list[SegmentWork]:
+        """Return the stored segments not in `work` with an opening that is common now; `crossed`: in how many each was."""
+        stored_work = self._stored_work(crossed, {w.segment.key for w in work})
+        counts = self._terms.count_segments(o for w in stored_work for o in w.openings)
+        return mark_common(stored_work, common_among(counts))
 
     def _place_events(self, events: Sequence[Event]) -> "_BatchChanges":
         """Return the segments that these events change.
@@ -215,8 +235,9 @@ class SegmentDeriver:
             )
         return work
 
-    def _stored_work(self, openings: Collection[int], excluded_keys: Collection[int]) -> list[SegmentWork]:
-        ids = holders_of(self._storage.toc, openings)
+    def _stored_work(self, openings: Mapping[int, int], excluded_keys: Collection[int]) -> list[SegmentWork]:
+        """Return the stored segments that have any of some openings; `openings` says in how many each is."""
+        ids = self._holders.find_holders(self._storage.toc, openings)
         cuts = self._storage.toc.get_segments(
             [key for key in map(segment_key_of, ids) if key is not None and key not in excluded_keys]
         )
@@ -260,6 +281,14 @@ class SegmentDeriver:
             refit_all(self._storage.toc, shrunk)
             self._terms.forget()
         return with_periods is not None
+
+
+def _list_filed(derived: Sequence[DerivedSegment]) -> list[FiledSegment]:
+    return [FiledSegment(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
+
+
+def _replace_derived(derived: Sequence[DerivedSegment], replacements: Sequence[DerivedSegment]) -> list[DerivedSegment]:
+    return list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in replacements}).values())
 
 
 @dataclass(slots=True)

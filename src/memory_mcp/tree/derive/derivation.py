@@ -20,8 +20,8 @@ from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from memory_mcp.tree.derive.rollup import RollUps
 from memory_mcp.tree.derive.workers import DeriveWorkers
 
-#: Events of one step next to a serving process: its commit delays callers only briefly.
-_STEP = 1000
+#: Events of one step next to a serving process, and while callers are being answered: its commit delays them only briefly.
+_STEP, _STEP_BESIDE = 1000, 500
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
 #: What several processes that have one memory open call this work.
@@ -101,9 +101,9 @@ class Derivation:
         self,
         segments: SegmentDeriver,
         rollups: RollUps,
-        workers: Callable[[Callable[[], None] | None], DeriveWorkers],
+        workers: Callable[[Callable[[], object] | None], DeriveWorkers],
         clock: Clock,
-        give_way: Callable[[], None],
+        give_way: Callable[[], object],
         settle: Callable[[], set[str]],
         exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
@@ -189,11 +189,12 @@ class Derivation:
                 if step % _FOLD_EVERY == 0:
                     with self.publishing:
                         self._segments.fold_terms()
-                self._give_way()
+                size = _STEP_BESIDE if self._give_way() else _STEP
                 with self.publishing:
-                    self._segments.run(None, derive, _STEP, steps=1)
+                    self._segments.run(None, derive, size, steps=1, give_way=self._give_way)
             with self.publishing:
                 self._segments.fold_terms()
+                self._segments.end_run()
 
     def _roll_up(self, mode: ExecutionMode, should_stop: Callable[[], bool]) -> int:
         stopped = False

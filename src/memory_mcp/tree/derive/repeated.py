@@ -4,7 +4,7 @@ The hash of an opening is a term of its segment like any other: the store's docu
 of periods lead to the segments.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,8 @@ from memory_mcp.tree.derive.terms import Hashes, children_of_each, read_sets
 
 #: Segments from which an opening is common to them. On three it may be a task that was taken up again.
 COMMON = 4
+#: Openings of a run that are remembered, some 150 bytes each.
+_MOST = 100_000
 
 
 def common_among(counts: Mapping[int, int]) -> frozenset[int]:
@@ -27,6 +29,39 @@ def common_among(counts: Mapping[int, int]) -> frozenset[int]:
 def mark_common(work: Sequence[SegmentWork], common: frozenset[int]) -> list[SegmentWork]:
     """Return the work with its common openings marked."""
     return [replace(item, repeated=common.intersection(item.openings)) for item in work]
+
+
+class OpeningHolders:
+    """The segments of one run by their openings, so that the store need not be walked for them."""
+
+    def __init__(self) -> None:
+        self._ids: dict[int, tuple[NodeId, ...]] = {}
+        self._openings: dict[NodeId, frozenset[int]] = {}
+
+    def note_segments(self, work: Iterable[SegmentWork]) -> None:
+        """Note published segments; of an opening that is common already no more are noted."""
+        if len(self._ids) > _MOST:
+            self.clear()
+        for item in work:
+            node_id = item.segment.node_id
+            for opening in self._openings.get(node_id, frozenset()) - item.openings:
+                self._ids[opening] = tuple(other for other in self._ids[opening] if other != node_id)
+            self._openings[node_id] = item.openings
+            for opening in item.openings:
+                ids = self._ids.get(opening, ())
+                if len(ids) < COMMON and node_id not in ids:
+                    self._ids[opening] = (*ids, node_id)
+
+    def clear(self) -> None:
+        """Drop everything: others may have changed the store."""
+        self._ids.clear()
+        self._openings.clear()
+
+    def find_holders(self, store: TocStore, counts: Mapping[int, int]) -> list[NodeId]:
+        """Return the stored segments that have any of some openings; `counts`: in how many each is."""
+        unknown = [opening for opening, count in counts.items() if len(self._ids.get(opening, ())) != count]
+        known_ids = {node_id for opening in counts for node_id in self._ids.get(opening, ())}
+        return sorted(known_ids.union(holders_of(store, unknown) if unknown else ()))
 
 
 def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:

@@ -41,7 +41,7 @@ class DeriveWorkers:
     before each frame, and waits while a caller is being answered.
     """
 
-    def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:
+    def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], object] | None = None) -> None:
         self._hello = calendar, summarizer
         self._derive_here = begin(self._hello)
         self._aside = aside = give_way is not None

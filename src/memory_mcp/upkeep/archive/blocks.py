@@ -49,7 +49,7 @@ _Cut = tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]
 
 
 def write_archive(
-    path: Path, parts: Iterable[TableRows], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
+    path: Path, parts: Iterable[TableRows], about: Mapping[str, Any], give_way: Callable[[], object] = lambda: None
 ) -> list[Head]:
     """Write an archive, sync it, and return the heads of its blocks.
 

@@ -41,7 +41,7 @@ class BackupKeeper:
     """
 
     def __init__(
-        self, storage: Storage, settings: BackupSettings, directory: Path | None, clock: Clock, give_way: Callable[[], None]
+        self, storage: Storage, settings: BackupSettings, directory: Path | None, clock: Clock, give_way: Callable[[], object]
     ) -> None:
         """`give_way` is called between two blocks."""
         self._storage = storage
