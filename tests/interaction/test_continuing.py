@@ -12,7 +12,7 @@ from memory_mcp.requests.continuing import TOKENS, ContinueSession, HandOff
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller
-from tests.factories import BILLING, SHOP
+from tests.factories import BILLING, SHOP, draft
 from tests.interaction.test_recall_for import filed, pipes, run  # noqa: F401 - fixtures
 from tests.interaction.test_stdio import Pipe, start
 from tests.toc.helpers import memory
@@ -68,6 +68,52 @@ def test_a_long_session_is_told_within_the_tokens_with_something_of_each_part() 
     known = answer(memory([*FIRST, *talk, *edits, *LATER]), HandOff("s1"), Caller())
     assert 700 <= tokens_of(known, 1.0) <= TOKENS
     assert {"goal", "done", "decided", "failing", "file"} <= {statement["about"] for statement in known["statements"]}
+
+
+def test_what_was_planned_supposed_or_broken_is_no_result_and_a_refused_call_decides_nothing() -> None:
+    refused = {"tool": "Edit", "tool_use_id": "s9-7"}
+    app = memory(
+        [
+            say("hello", "2026-02-01 08:59", Role.USER, "s9"),
+            say("Show the discount in the cart, below the total.", "2026-02-01 09:00", Role.USER, "s9"),
+            say("Now fix the sum, which no longer counts the discount.", "2026-02-01 09:01", session="s9"),
+            say("There are some failing tests that I fixed before.", "2026-02-01 09:02", session="s9"),
+            *call(2, "2026-02-01 09:04", "Write", "ok", session="s9", files="/home/ada/shop/src/discount.ts"),
+            *call(3, "2026-02-01 09:05", "Write", "ok", session="s9", files="/home/ada/shop/src/scratch.ts"),
+            *call(4, "2026-02-01 09:06", "Bash", "(no output)", session="s9", command="rm -f src/scratch.ts"),
+            draft("wait, let us talk about this", "2026-02-01 09:07:00", "s9", Role.USER, project=SHOP, metadata=refused),
+            say("158.6 npm error Exit handler never called!", "2026-02-01 09:07", Role.USER, "s9"),
+            say("Thanks. Show the tax in the cart, too.", "2026-02-01 09:09", Role.USER, "s9"),
+            say("Added the tax below the discount. It can be shown:\n- with the total\n- on a line of its own\n\n"
+                "Which one do you prefer?", "2026-02-01 09:10", session="s9"),
+        ]
+    )  # fmt: skip
+    known = answer(app, HandOff("s9"), Caller())
+    assert of_part(known, "goal") == [
+        "Show the discount in the cart, below the total.",
+        "last asked: Show the tax in the cart, too.",
+    ]
+    assert of_part(known, "done") == ["Added the tax below the discount."]
+    assert of_part(known, "decided") == []
+    assert of_part(known, "file") == ["src/scratch.ts, removed since", "src/discount.ts"]
+    assert of_part(known, "next") == ["It can be shown: - with the total - on a line of its own Which one do you prefer?"]
+
+
+def test_a_session_that_began_with_a_command_and_failed_is_handed_over_with_both() -> None:
+    app = memory(
+        [
+            say("/init", "2026-02-01 09:00", Role.USER, "s9"),
+            *call(
+                1, "2026-02-01 09:01", "Write", "Error: permission denied: GUIDE.md", True, "s9", files="/home/ada/shop/GUIDE.md"
+            ),
+            say("I've created a GUIDE.md for this repository.", "2026-02-01 09:02", session="s9"),
+        ]
+    )
+    known = answer(app, HandOff("s9"), Caller())
+    assert [(each["about"], each["text"]) for each in known["statements"]] == [
+        ("goal", "/init"),
+        ("next", "failed last: Error: permission denied: GUIDE.md"),
+    ]
 
 
 def test_a_bound_caller_is_told_nothing_of_another_project_and_an_empty_memory_says_so(app: App) -> None:

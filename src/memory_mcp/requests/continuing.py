@@ -3,28 +3,40 @@
 Change here: what an agent that takes over learns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.model.ids import GripId, grip_time
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import GripId, grip_time, span_grip_id
 from memory_mcp.model.tool_run import KeyKind, StoredRun, make_hashes
 from memory_mcp.requests import arguments
 from memory_mcp.requests.entry import answers
+from memory_mcp.requests.file_history import is_same_file
 from memory_mcp.requests.limits import Argument
 from memory_mcp.requests.plain import find_fullest, fits_in
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.run_statements import RunTeller, Statement, describe_call, relative_name
+from memory_mcp.requests.run_statements import RunTeller, Statement, describe_call, path_below
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.session_work import SessionWork, find_session_work
+from memory_mcp.requests.session_work import SessionWork, find_session_work, read_ends
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.outcomes.runs import changes_files, files_of
+from memory_mcp.tree.outcomes.runs import base_name, changes_files, files_of
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.toc.accounts import account_lines
-from memory_mcp.tree.toc.doings import commit_subjects, runs_tests
-from memory_mcp.tree.toc.statements import QUOTED, QuotedStatement, stretch_results, stretch_rules
+from memory_mcp.tree.toc.doings import QuotedSpan, commit_subjects, runs_tests
+from memory_mcp.tree.toc.open_ends import Cause
+from memory_mcp.tree.toc.session_ends import (
+    find_first_request,
+    find_last_request,
+    finished_tasks,
+    is_decided,
+    is_result,
+    removed_names,
+    tells_passing_tests,
+)
+from memory_mcp.tree.toc.statements import QUOTED, QuotedStatement, StretchView, stretch_results, stretch_rules
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -33,11 +45,17 @@ if TYPE_CHECKING:
 TOKENS = 900
 #: Statements of each part, of earlier sessions, commands that fail, and files.
 _MOST, _EARLIER, _FAILING, _FILES = 9, 6, 2, 12
+#: Characters of a question that was left open, with its choices, and finished tasks.
+_QUESTION, _TASKS = 300, 6
 #: Calls of a session that changed files, and that committed, which are read.
 _CHANGES, _COMMITS = 60, 6
 #: The parts in order, and in which the first statement of each is chosen.
 PARTS = ("goal", "done", "decided", "failing", "file", "next", "open", "before")
 _CHOSEN = ("goal", "next", "failing", "done", "decided", "file", "open")
+#: Programs that remove files.
+_REMOVALS = make_hashes(KeyKind.COMMAND, ["rm", "git rm"])
+#: What stands before results that are none of their own words.
+_BEFORE = {"cause": "cause: ", "last": "last said: "}
 _COMMITTED, _NOTHING = "committed ", "nothing is recorded of {about}"
 
 
@@ -118,29 +136,102 @@ def _rank_statements(parts: Mapping[str, Sequence[Statement]]) -> list[Statement
 
 def _list_parts(app: "App", teller: RunTeller, work: SessionWork) -> dict[str, list[Statement]]:
     newest = work.stretches[::-1]
-    goals = [stretch.first_request for stretch in work.stretches if stretch.first_request is not None]
     by_stream = app.storage.tool_runs.list_stream_runs(dict.fromkeys(cut.stream for cut in work.cuts))
     runs = sorted((stored for several in by_stream.values() for stored in several), key=lambda stored: stored.run.result)
+    first_events, last_events = read_ends(app, work)
     commits = _list_commits(teller, runs)
-    subjects = [commit.text.removeprefix(_COMMITTED).casefold() for commit in commits]
-    results = [
-        statement
-        for stretch in newest
-        for statement, _ in stretch_results(stretch)
-        if not any(subject in statement.text.casefold() for subject in subjects)
-    ]
-    rules = [statement for stretch in newest for statement, _ in stretch_rules(stretch) if not statement.contradicted_by]
-    rule_texts = {statement.text for statement in rules}
-    ends = [end for stretch in newest for end, _ in stretch.open_ends if end.text not in rule_texts]
+    unwritten_names = _list_unwritten(teller, runs)
+    results = _list_results(app, newest, [commit.text.removeprefix(_COMMITTED) for commit in commits], unwritten_names)
+    rules = _list_rules(app, newest)
+    rule_texts = {rule.text for rule in rules}
+    ends = [end for stretch in newest for end in stretch.open_ends if end[0].text not in rule_texts]
+    finished = [words for words in finished_tasks(last_events)[-_TASKS:] if not _names_any(words.text, unwritten_names)]
+    tasks = [replace(_cite(words), text=f"marked done: {words.text}") for words in finished]
     return {
-        "goal": _list_quoted(teller, "goal", goals[:1]),
-        "done": [*commits, *_list_quoted(teller, "done", results[:_MOST])],
+        "goal": _list_goals(teller, first_events, last_events),
+        "done": [*commits, *_list_quoted(teller, "done", [*results, *tasks])],
         "decided": _list_quoted(teller, "decided", rules[:_MOST]),
         "failing": _list_failing(teller, runs),
-        "file": _list_files(teller, runs),
-        "next": _list_quoted(teller, "next", ends[:1]),
-        "open": _list_quoted(teller, "open", ends[1:_MOST]),
+        "file": _list_files(teller, runs, next((root for event in first_events if (root := event.metadata.get("cwd", ""))), "")),
+        "next": _list_open(teller, "next", ends[:1]),
+        "open": _list_open(teller, "open", ends[1:_MOST]),
     }
+
+
+def _list_goals(teller: RunTeller, first_events: Sequence[Event], last_events: Sequence[Event]) -> list[Statement]:
+    """Return what was asked first, and last if that is something else."""
+    first, last = find_first_request(first_events), find_last_request(last_events)
+    goals = _list_quoted(teller, "goal", [_cite(first)] if first is not None else [])
+    if last is not None and (first is None or last.event.event_id != first.event.event_id):
+        goals += [replace(item, text=f"last asked: {item.text}") for item in _list_quoted(teller, "goal", [_cite(last)])]
+    return goals
+
+
+def _list_results(
+    app: "App", newest: Sequence[StretchView], subjects: Sequence[str], unwritten_names: Collection[str]
+) -> list[QuotedStatement]:
+    """Return what the agent said was done, the last first; closing words only of the session's end.
+
+    Left out is what names a commit's subject, or a file that could not be written.
+    """
+    labelled = [
+        (statement, label)
+        for number, stretch in enumerate(newest)
+        for statement, label in stretch_results(stretch)
+        if label != "last" or not number
+    ]
+    events = _read_quoted(app, (statement for statement, _ in labelled))
+    results: list[QuotedStatement] = []
+    has_tests = False
+    for statement, label in labelled:
+        text, is_of_tests = statement.text, tells_passing_tests(statement.text)
+        if not is_result(text, events.get(statement.grip_id), label) or (is_of_tests and has_tests):
+            continue
+        has_tests = has_tests or is_of_tests
+        if not _names_any(text, [*subjects, *unwritten_names]):
+            before = "" if text.casefold().startswith("root cause") else _BEFORE.get(label, "")
+            results.append(replace(statement, text=f"{before}{text}"))
+    return results[:_MOST]
+
+
+def _list_unwritten(teller: RunTeller, runs: Sequence[StoredRun]) -> set[str]:
+    """Return the names of files of which the last change failed, and none succeeded."""
+    changes = [stored for stored in runs if stored.run.hashes(KeyKind.FILE)]
+    written = {value for stored in changes if not stored.run.failed for value in stored.run.hashes(KeyKind.FILE)}
+    failed = [stored for stored in changes if stored.run.failed and written.isdisjoint(stored.run.hashes(KeyKind.FILE))]
+    teller.read_calls(failed)
+    return {base_name(file) for stored in failed for file in files_of(teller.call_of(stored))}
+
+
+def _names_any(text: str, names: Iterable[str]) -> bool:
+    folded = text.casefold()
+    return any(name.casefold() in folded for name in names)
+
+
+def _list_rules(app: "App", newest: Sequence[StretchView]) -> list[QuotedStatement]:
+    labelled = [pair for stretch in newest for pair in stretch_rules(stretch) if not pair[0].contradicted_by]
+    events = _read_quoted(app, (statement for statement, _ in labelled))
+    return [statement for statement, label in labelled if is_decided(statement.text, label, events.get(statement.grip_id))]
+
+
+def _read_quoted(app: "App", statements: Iterable[QuotedStatement]) -> dict[str, Event]:
+    """Return the events that statements quote, by grip."""
+    grips = app.storage.grips.get_grips({GripId(statement.grip_id) for statement in statements})
+    events = app.storage.events.get_events({grip.event_id_start for grip in grips.values()})
+    return {grip_id: events[grip.event_id_start] for grip_id, grip in grips.items() if grip.event_id_start in events}
+
+
+def _cite(words: QuotedSpan) -> QuotedStatement:
+    return QuotedStatement(words.text, words.speaker, span_grip_id(words.event.event_id, words.start, words.end))
+
+
+def _list_open(teller: RunTeller, about: str, ends: Sequence[tuple[QuotedStatement, str]]) -> list[Statement]:
+    """Return what is open; why stands before it, but for a question."""
+    items = []
+    for quoted, label in ends:
+        (item,) = _list_quoted(teller, about, [quoted], _QUESTION if label == Cause.QUESTION else QUOTED)
+        items.append(item if label == Cause.QUESTION else replace(item, text=f"{label}: {item.text}"))
+    return items
 
 
 def _list_earlier(teller: RunTeller, work: SessionWork) -> list[Statement]:
@@ -149,11 +240,11 @@ def _list_earlier(teller: RunTeller, work: SessionWork) -> list[Statement]:
     return [replace(item, text=f"{line.part}: {item.text}") for item, line in zip(statements, lines, strict=True)]
 
 
-def _list_quoted(teller: RunTeller, about: str, statements: Iterable[QuotedStatement]) -> list[Statement]:
+def _list_quoted(teller: RunTeller, about: str, statements: Iterable[QuotedStatement], width: int = QUOTED) -> list[Statement]:
     items = []
     for quoted in statements:
         at_ms = grip_time(GripId(quoted.grip_id))
-        items.append((quoted, teller.make_statement(about, shorten(quoted.text, QUOTED), quoted.grip_id, at_ms, "")))
+        items.append((quoted, teller.make_statement(about, shorten(quoted.text, width), quoted.grip_id, at_ms, "")))
     return [replace(item, since=quoted.since) for quoted, item in items]
 
 
@@ -178,17 +269,27 @@ def _list_failing(teller: RunTeller, runs: Sequence[StoredRun]) -> list[Statemen
     return [teller.tell_failure("failing", stored, f"{describe_call(call)}: ") for stored, call in tests[:_FAILING]]
 
 
-def _list_files(teller: RunTeller, runs: Sequence[StoredRun]) -> list[Statement]:
-    """Return the files that were changed, the last one first."""
+def _list_files(teller: RunTeller, runs: Sequence[StoredRun], root: str) -> list[Statement]:
+    """Return the files that were changed, the last one first, below the directory `root` where the session began."""
     changes = [stored for stored in reversed(runs) if not stored.run.failed and stored.run.hashes(KeyKind.FILE)][:_CHANGES]
-    teller.read_runs(changes)
+    removals = [stored for stored in runs if not stored.run.failed and _REMOVALS & stored.run.hashes(KeyKind.COMMAND)]
+    teller.read_calls([*changes, *removals])
+    removed = removed_names([teller.call_of(stored) for stored in removals])
     by_file: dict[str, list[StoredRun]] = {}
     for stored in changes:
         call = teller.call_of(stored)
+        directory = call.metadata.get("cwd", "")
         for file in files_of(call) if changes_files(call) else ():
-            by_file.setdefault(relative_name(file, call), []).append(stored)
+            below = path_below(file, root)
+            by_file.setdefault(below if below != file else path_below(file, directory), []).append(stored)
     return [
-        teller.tell_event("file", f"{file}, changed {len(several)} times" if len(several) > 1 else file, call, several[0])
+        teller.tell_event("file", _describe_file(file, len(several), call.timestamp, removed), call, several[0])
         for file, several in list(by_file.items())[:_FILES]
         for call in (teller.call_of(several[0]),)
     ]
+
+
+def _describe_file(file: str, count: int, changed_ms: int, removed: Mapping[str, int]) -> str:
+    if any(at_ms >= changed_ms and is_same_file(file, name) for name, at_ms in removed.items()):
+        return f"{file}, removed since"
+    return f"{file}, changed {count} times" if count > 1 else file

@@ -169,8 +169,13 @@ def describe_call(call: Event) -> str:
 
 def relative_name(file: str, event: Event) -> str:
     """Return a file's path below the directory in which it was changed."""
-    directory = event.metadata.get("cwd", "").rstrip("/") + "/"
-    return file.removeprefix(directory) if len(directory) > 1 else file
+    return path_below(file, event.metadata.get("cwd", ""))
+
+
+def path_below(file: str, directory: str) -> str:
+    """Return a file's path below a directory; as it is where it lies elsewhere, or the directory is not known."""
+    above = directory.rstrip("/") + "/"
+    return file.removeprefix(above) if len(above) > 1 else file
 
 
 def duration_of(milliseconds: float) -> str:

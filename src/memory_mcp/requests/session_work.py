@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
@@ -13,6 +14,7 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Scope, SessionInfo
 from memory_mcp.tree.toc.statements import StretchView
 from memory_mcp.tree.toc.told import load_stretches
+from memory_mcp.tree.toc.work_reader import TAIL, drop_memory_exchanges
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _EARLIER, _LAST = 12, 8
 #: Segments of earlier work whose events are read.
 _IN_FULL = 4
+#: Segments of a session's beginning whose events are read.
+_FIRST = 2
 #: Sessions among which one is looked for by the beginning of its id, and that an error names.
 _SESSIONS, _NEAREST = 1000, 3
 
@@ -70,6 +74,19 @@ def find_session_work(app: "App", session_id: str, scoped: Scoped, without: Coll
         start, end = (app.calendar.to_local(at_ms) for at_ms in (main_cuts[0].start[0], main_cuts[-1].end[0]))
         about = f"{about}, {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
     return SessionWork(about, stretches, earlier, session_cuts)
+
+
+def read_ends(app: "App", work: SessionWork) -> tuple[list[Event], list[Event]]:
+    """Return the events of a session's first and of its last segments.
+
+    Left out are those of subagents, and questions to this memory.
+    """
+    main_cuts = sorted((cut for cut in work.cuts if not cut.thread), key=lambda cut: cut.start)
+    first, last = main_cuts[:_FIRST], main_cuts[-TAIL:]
+    stored = app.storage.events.events_by_segment(list(dict.fromkeys([*first, *last]))) if main_cuts else {}
+    events = {key: drop_memory_exchanges(several) for key, several in stored.items()}
+    first_events, last_events = ([event for cut in cuts for event in events.get(cut.key, ())] for cuts in (first, last))
+    return first_events, last_events
 
 
 def _find_session(app: "App", prefix: str, scoped: Scoped) -> SessionInfo:

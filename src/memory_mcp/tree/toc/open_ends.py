@@ -13,6 +13,7 @@ from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust,
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import split_words
+from memory_mcp.tree.outcomes.failures import telling_line
 from memory_mcp.tree.outcomes.runs import changes_files
 from memory_mcp.tree.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, Span, clean_text, error_spans, find_spans
@@ -20,6 +21,8 @@ from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, is_telling, requ
 from memory_mcp.tree.toc.statements import QUESTION
 from memory_mcp.tree.toc.tasks import is_list_call, is_list_tool, pending_tasks
 
+#: Words of a question that says nothing without what stands before it ("Which approach would you prefer?").
+_SHORT_QUESTION = 8
 #: Sentences after a question that still let it end a message.
 _AFTER_QUESTION = 1
 #: Characters of the end of a message that are searched for a question.
@@ -87,8 +90,9 @@ def open_ends(events: Sequence[Event]) -> tuple[OpenEnd, ...]:
         return (*ends, *tasks)
     if (question := _find_question(last.acts[-1])) is not None:
         return (OpenEnd(Cause.QUESTION, question), *tasks)
-    if request is not None and _is_failing(last.acts):
-        return (OpenEnd(Cause.FAILED, request), *tasks)
+    if (failed := _find_failure(last.acts)) is not None:
+        words = request or _error_words(failed)
+        return (OpenEnd(Cause.FAILED, words), *tasks) if words is not None else tuple(tasks)
     return tuple(tasks)
 
 
@@ -186,7 +190,8 @@ def _find_question(event: Event) -> QuotedSpan | None:
     for number in reversed(range(len(sentences))):
         span = sentences[number]
         if text[span.start : span.end].rstrip(_CLOSING_MARKS).endswith(QUESTION_MARKS):
-            first = sentences[_lead_of(sentences, number)]
+            is_short = len(text[span.start : span.end].split()) <= _SHORT_QUESTION
+            first = sentences[_lead_of(sentences, number, is_short)]
             return None if is_idle(text[first.start : span.end]) else _agent_words(event, first.start + offset, span.end + offset)
         if span.shape is not Shape.ITEM:
             after += 1
@@ -195,11 +200,12 @@ def _find_question(event: Event) -> QuotedSpan | None:
     return None
 
 
-def _lead_of(sentences: Sequence[Span], number: int) -> int:
-    first = number
+def _lead_of(sentences: Sequence[Span], number: int, is_short: bool) -> int:
+    """Return the sentence that leads to a question: before its list, or before the choices that a short question is about."""
+    first = number - 1 if is_short and number and sentences[number].shape is not Shape.ITEM else number
     while first and sentences[first].shape is Shape.ITEM:
         first -= 1
-    return first if sentences[first].shape is Shape.LEAD else number
+    return first if first < number and sentences[first].shape is Shape.LEAD else number
 
 
 def _agent_words(event: Event, start: int, end: int) -> QuotedSpan:
@@ -211,10 +217,11 @@ def _asked_by_tool(event: Event) -> QuotedSpan | None:
     return QuotedSpan(clean_text(match[1]), "agent", event, *match.span(1)) if match else None
 
 
-def _is_failing(acts: Sequence[Event]) -> bool:
+def _find_failure(acts: Sequence[Event]) -> Event | None:
+    """Return the last result that failed, None if what failed succeeded later or is not known to matter."""
     calls = {event.metadata.get("tool_use_id", ""): event for event in acts if event.type is EventType.TOOL_CALL}
     changed: set[str] = set()
-    is_failed = False
+    failed: Event | None = None
     for event in acts:
         if event.type is not EventType.TOOL_RESULT or is_list_tool(event):
             continue
@@ -222,11 +229,18 @@ def _is_failing(acts: Sequence[Event]) -> bool:
         call = calls.get(event.metadata.get("tool_use_id", ""))
         file = _changed_file(call)
         if is_error or status not in ("", "0"):
-            is_failed = is_failed or (file not in changed if file else bool(error_spans(event.text)))
+            if file not in changed if file else error_spans(event.text):
+                failed = event
         elif file or status == "0":
-            is_failed = False
+            failed = None
             changed.add(file)
-    return is_failed
+    return failed
+
+
+def _error_words(failed: Event) -> QuotedSpan | None:
+    line = telling_line(failed.text)
+    start = failed.text.find(line) if line else -1
+    return QuotedSpan(clean_text(line), "", failed, start, start + len(line)) if start >= 0 else None
 
 
 def _changed_file(call: Event | None) -> str:

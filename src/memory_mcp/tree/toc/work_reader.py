@@ -99,14 +99,15 @@ class WorkReader:
 
     def _read_events(self, segments: Mapping[int, Segment]) -> dict[int, list[Event]]:
         stored = self._storage.events.events_by_segment(list(segments.values())) if segments else {}
-        return {key: _drop_memory_exchanges(events) for key, events in stored.items()}
+        return {key: drop_memory_exchanges(events) for key, events in stored.items()}
 
 
 def _is_short(quoted: Sequence[QuotedSpan | None]) -> bool:
     return sum(len(span.event.text) for span in quoted if span is not None) <= _MOST_CHARACTERS
 
 
-def _drop_memory_exchanges(events: Sequence[Event]) -> list[Event]:
+def drop_memory_exchanges(events: Sequence[Event]) -> list[Event]:
+    """Return events without the questions to this memory and what followed each."""
     turns = classify_turns(events)
     work_events: list[Event] = []
     is_question = False
