@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.requests.recall_for import RecallFor
 from memory_mcp.requests.registry import answer
@@ -165,6 +166,33 @@ def test_a_file_is_told_with_what_was_decided_and_the_request_of_its_last_change
     assert told(known, "changed") == ["Edit src/types.ts: total: number; by claude-code, session s1"]
     assert told(known, "asked") == ["Add a total to the cart, please, and show it below the list."]
     assert told(recall(app, file="other/types.ts"), "changed") == []
+
+
+def test_a_file_is_known_by_its_path_in_the_repository_where_a_session_was_carried_from_another_machine(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "src").mkdir()
+    heads = tmp_path / ".git" / "refs" / "heads"
+    heads.mkdir(parents=True)
+    (heads / "main").write_text(f"{'1' * 40}\n")
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    there = "/Users/eva/work/shop"
+    app = memory(
+        [
+            say("Show the tax in the cart, please.", "2026-01-12 09:00", Role.USER),
+            *call(1, "2026-01-12 09:01", "Edit", "ok", files=f"{there}/src/tax.ts", cwd=there),
+            *call(2, "2026-01-12 09:02", "Edit", "ok", files=f"{there}/docs/README.md", cwd=there),
+            *call(3, "2026-01-12 09:03", "Edit", "ok", files="C:\\work\\shop\\src\\sum.ts", cwd="C:\\work\\shop"),
+        ]
+    )
+    here = Caller(connection=CallerProcess(cwd=str(tmp_path / "src")))
+    known = recall(app, here, file=str(tmp_path / "src" / "tax.ts"))
+    assert told(known, "changed") == ["Edit src/tax.ts: total: number; by claude-code, session s1"]
+    assert told(known, "asked") == ["Show the tax in the cart, please."]
+    assert len(told(recall(app, here, file=str(tmp_path / "src" / "sum.ts")), "changed")) == 1
+    for other in ("README.md", "lib/src/tax.ts", "tax.ts"):
+        assert told(recall(app, here, file=str(tmp_path / other)), "changed") == [], other
+    assert told(recall(app, here, file="/elsewhere/src/tax.ts"), "changed") == []
 
 
 def test_events_that_are_lost_leave_an_answer_without_their_words(app: App) -> None:

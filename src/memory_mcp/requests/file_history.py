@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from memory_mcp.base.scope import find_head
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.ids import segment_key_of
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tool_run import KeyKind, StoredRun, make_hashes
 from memory_mcp.requests.run_history import Recollection
-from memory_mcp.requests.run_statements import RunTeller, Statement
+from memory_mcp.requests.run_statements import RunTeller, Statement, path_below
 from memory_mcp.storage.records import StoredStatement
 from memory_mcp.tree.outcomes.commands import list_moves
 from memory_mcp.tree.outcomes.runs import base_name, files_of
@@ -44,18 +45,32 @@ def recall_file(app: "App", path: str, project: str | None, directory: str) -> R
     """
     teller = RunTeller(app, project)
     names = [path, *app.later_changes.list_names(path, project, directory)[:_RENAMES]]
-    changes, names = list_changes(app, teller, names, project)
-    holding = [statement for name in names for statement in _list_holding(app, teller, name, project)][:_SAID]
-    statements = [*holding, *_tell_changes(app, teller, changes)]
+    below = path_in_project(path, project, directory)
+    changes, names = list_changes(app, teller, names, project, below=below)
+    names += [below] if below and below not in names else []
+    holding = {each.grip: each for name in names for each in _list_holding(app, teller, name, project)}
+    statements = [*list(holding.values())[:_SAID], *_tell_changes(app, teller, changes)]
     return Recollection("known" if statements else "not_seen", statements)
 
 
+def path_in_project(path: str, project: str | None, directory: str) -> str:
+    """Return a file's path below its repository; "" where it is none, or lies elsewhere.
+
+    The repository is that of `directory`, where a caller on this machine works; without it a project's own path.
+    """
+    head = find_head(directory) if directory else None
+    root = _unify(head[0] if head is not None else directory or project or "")
+    below = path_below(_unify(path), root) if _is_absolute(root) else ""
+    return "" if _is_absolute(below) or below == _unify(path) else below
+
+
 def list_changes(
-    app: "App", teller: RunTeller, names: Sequence[str], project: str | None, limit: int = _MOST_RUNS
+    app: "App", teller: RunTeller, names: Sequence[str], project: str | None, limit: int = _MOST_RUNS, below: str = ""
 ) -> tuple[list[StoredRun], list[str]]:
     """Return the changes of a file, newest first, and the paths that it had, the present one first.
 
-    For each path the newest `limit` changes of files of that name are read.
+    For each path the newest `limit` changes of files of that name are read. `below` is the file's path in its repository: a
+    session that was carried from another machine names it under another root.
     """
     paths, changes = list(names), list[StoredRun]()
     for name in paths:
@@ -65,7 +80,7 @@ def list_changes(
         for stored in runs:
             call = teller.call_of(stored)
             moved = [old for old, new in list_moves(call.metadata.get("command", "")) if is_same_file(name, new)]
-            if moved or any(is_same_file(name, file) for file in files_of(call)):
+            if moved or any(is_same_file(name, file) or _is_below(below, file, call) for file in files_of(call)):
                 changes.append(stored)
             # What it was called before counts too, as far as that is another name.
             paths += [old for old in moved if old not in paths and len(paths) <= _RENAMES]
@@ -77,6 +92,21 @@ def is_same_file(path: str, other: str) -> bool:
     parts, other_parts = ([part for part in re.split(r"[\\/]", text) if part not in ("", ".")] for text in (path, other))
     shorter = min(len(parts), len(other_parts))
     return shorter > 0 and parts[-shorter:] == other_parts[-shorter:]
+
+
+def _is_below(below: str, file: str, call: Event) -> bool:
+    """Return whether a call's file has a path in the repository, by the roots that the call tells of."""
+    roots = (call.metadata.get("cwd", ""), call.project)
+    return bool(below) and any(path_below(_unify(file), _unify(root)) == below for root in roots)
+
+
+def _unify(path: str) -> str:
+    """Return a path with slashes of one kind."""
+    return path.replace("\\", "/").removeprefix("./")
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or path[1:3] == ":/"
 
 
 def find_requests(app: "App", teller: RunTeller, runs: Iterable[StoredRun]) -> dict[StoredRun, QuotedSpan]:

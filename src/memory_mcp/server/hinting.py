@@ -8,6 +8,8 @@ Invariants
 
 import json
 import logging
+import os
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -43,6 +45,8 @@ _ONLY_BEHIND = frozenset({"gemini"})
 _MOST_BYTES, _SUBJECT = 400, 200
 #: Events of a session that are read for what it called.
 _MOST_EVENTS = 20_000
+#: A directory or a program that a command names by an absolute path.
+_ABSOLUTE = re.compile(r"(?:^|(?:^|[;&|] ?)cd )(/[^\s`;&|'\"…]+)")
 #: Sessions and projects that are remembered.
 _MOST_SESSIONS, _MOST_PROJECTS = 200, 20
 #: What is known is read again at most so often (seconds), and not for more than this share of a processor.
@@ -144,7 +148,7 @@ class HintGiver:
 
     def _choose_hint(self, app: "App", leads: Leads, session: SessionKnowledge, action: Action) -> Hint | None:
         for hint in find_hints(leads, action, session):
-            if _is_rejected(app, hint) or _is_there(action.call, hint):
+            if _is_rejected(app, hint) or _is_there(action.call, hint) or names_absent_path(action.call, hint):
                 continue
             if _still_stands(app, hint) and len(fence_text(hint.text).encode()) <= _MOST_BYTES:
                 return hint
@@ -204,6 +208,17 @@ def _is_there(call: EventDraft, hint: Hint) -> bool:
     files = list_files(call)
     is_of_file = hint.kind is HintKind.COMMAND and not call.metadata.get("command", "") and len(files) == 1
     return is_of_file and Path(call.metadata.get("cwd", ""), files[0]).exists()
+
+
+def names_absent_path(call: EventDraft, hint: Hint) -> bool:
+    """Return whether what worked names a directory or program by a path that this machine, where the call is made, has not.
+
+    A session that was carried from another machine names it by that one's paths.
+    """
+    directory = call.metadata.get("cwd", "")
+    worked = hint.text.rpartition("; then `")[2].rpartition("` worked")[0]
+    paths = [path.rstrip("/") for path in _ABSOLUTE.findall(worked)]
+    return bool(paths) and Path(directory).is_dir() and not all(map(os.path.exists, paths))
 
 
 def read_action(app: "App", client: str, payload: bytes, fields: Mapping[str, Any]) -> tuple[Action | None, str]:

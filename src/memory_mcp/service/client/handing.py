@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
+    from memory_mcp.service.client.link import Line
+
 #: The method of the daemon, and what its answer says of a payload that is on the disk.
 METHOD, KEPT = "hook/keep", "kept"
 #: The method that answers with a hint, and its answer's name of that: in base 64, "" for none.
 HINT_METHOD, HINT = "hook/hint", "output"
+#: Who asks for a hint with this parameter confirms by this method that it was read, on the same connection.
+CONFIRMS, READ_METHOD = "confirms", "hook/read"
 #: Longer payloads are not handed over, bytes: the daemon would be longer about one than a hook waits.
 LONGEST = 256 * 1024
 #: How long a daemon may take (seconds); one that is not busy takes some milliseconds.
@@ -171,15 +175,36 @@ def _over_tcp(directory: str, name: str, payload: bytes, fields: "Mapping[str, s
 
 
 def _hint_over_tcp(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
+    """Return the daemon's hint, in base 64, and confirm that it was read.
+
+    What is sent to a closed TCP socket goes astray unnoticed: without that, a hint that came too late would count as given.
+    """
     import binascii
 
     from memory_mcp.service.client import link
 
-    params = {"client": client, "told": dict(fields), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
+    encoded = binascii.b2a_base64(payload, newline=False).decode("ascii")
+    params = {"client": client, "told": dict(fields), CONFIRMS: True, "payload": encoded}
+    end = time.monotonic() + HINT_PATIENCE
+    line = link.reach_daemon(link.Wanted(directory), "rpc", False, HINT_PATIENCE)
     try:
-        stop_after(HINT_PATIENCE)
-        return str(link.call_method(directory, HINT_METHOD, params, deadline=HINT_PATIENCE).get(HINT, ""))
+        line.sock.settimeout(max(end - time.monotonic(), _LEAST_WAIT))
+        output = str(link.call_on_line(line, HINT_METHOD, params).get(HINT, ""))
+        if output:
+            _confirm_read(line, end)
+        return output
     except link.Refused:
         return ""
     finally:
-        stop_after(0)
+        line.close()
+
+
+def _confirm_read(line: "Line", end: float) -> None:
+    """Confirm a hint; what goes wrong is no reason to be silent: it may be given once more then."""
+    from memory_mcp.service.client import link
+
+    try:
+        line.sock.settimeout(max(end - time.monotonic(), _LEAST_WAIT))
+        link.call_on_line(line, READ_METHOD, {})
+    except (OSError, ValueError, link.Refused):
+        return

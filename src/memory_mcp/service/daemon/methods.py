@@ -20,7 +20,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.capture import handover
 from memory_mcp.server.service import Awaited, Service
-from memory_mcp.service.client.handing import HINT, HINT_METHOD, HINT_TIME
+from memory_mcp.service.client.handing import CONFIRMS, HINT, HINT_METHOD, HINT_TIME, READ_METHOD
 from memory_mcp.service.daemon.doors import Doors
 from memory_mcp.service.daemon.rpc import Conversation, Execute, Method, Pipe
 
@@ -77,6 +77,7 @@ class Methods:
             **{f"carry/{name}": partial(self.carry, module, name) for module, names in _CARRIED.items() for name in names},
             "hook/recall": self.recall,
             HINT_METHOD: self.hint,
+            READ_METHOD: self.note_read,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,
         }
@@ -204,10 +205,16 @@ class Methods:
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
         return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}
 
+    async def note_read(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Note that the caller has read the hint that it was sent."""
+        talk.has_read = True
+        return {}
+
     async def hint(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `output`, in base 64, what a hook prints of a call; "" for silence.
 
-        Nothing is opened or derived for it. Parameters: client, the `payload` in base 64, and in `told` project_dir and cwd.
+        Nothing is opened or derived for it. Parameters: client, the `payload` in base 64, in `told` project_dir and cwd, and
+        `confirms`: whether the caller says when it has read a hint, which counts as given only then.
         """
         deadline = time.monotonic() + HINT_TIME
         from memory_mcp.server.hinting import HintGiver
@@ -221,5 +228,6 @@ class Methods:
         output, pending = await anyio.to_thread.run_sync(answer, limiter=self._hint_limiter)
         if pending is not None:
             talk.on_sent.append(pending.confirm_sent)
-            talk.at_end.append(partial(pending.settle, lambda: not talk.lines.is_reset))
+            must_confirm = bool(params.get(CONFIRMS))
+            talk.at_end.append(partial(pending.settle, lambda: talk.has_read if must_confirm else not talk.lines.is_reset))
         return {HINT: binascii.b2a_base64(output.encode(), newline=False).decode("ascii")}

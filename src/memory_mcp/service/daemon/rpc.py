@@ -36,7 +36,7 @@ class Lines(AsyncIterator[bytes | lines.Cut]):
     is_reset = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Conversation:
     """A caller's connection, and where it was started."""
 
@@ -47,6 +47,8 @@ class Conversation:
     connection: CallerProcess = field(default_factory=CallerProcess)
     #: Called when the answer to the current request was sent.
     on_sent: list[Callable[[], None]] = field(default_factory=list)
+    #: Whether the caller confirmed that it has read what it was sent.
+    has_read: bool = False
     #: Called when the caller has disconnected.
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
