@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,11 @@ SAID_AGAIN = [
     ("use pnpm, not npm", "please install with pnpm instead of npm", "don't use npm here, we have pnpm"),
     ("Bitte keine Emojis in Commits", "Commits ohne Emojis", "In Commits kommen keine Emojis vor"),
     ("no uses npm, usa pnpm", "usa siempre pnpm en vez de npm", "pnpm, no npm"),
+    (
+        "Bitte schreib die Commit-Nachrichten immer auf Englisch.",
+        "Commit-Nachrichten nie auf Deutsch, immer englisch schreiben.",
+        "Die Commit-Nachrichten müssen auf Englisch geschrieben werden, nicht deutsch.",
+    ),
     ("commit and update the changelog", "Commit this, update CHANGELOG.md", "update changelog.md when you are done"),
     ("不要用 npm，用 pnpm", "用 pnpm，别用 npm", "这里不要用 npm"),
 ]
@@ -44,7 +50,21 @@ NOT_RULES = [
     ),
     ("/review the order page before merging", "/review order page once we merge it", "/review page of orders, never merge"),
     ("Can you run the linter?", "did you run the linter?", "why does the linter not run?"),
+    tuple(
+        f"Here is our guide ({word}):\n\n```\nAlways run the linter before you {word} anything.\n```"
+        for word in ("commit", "push", "merge")
+    ),
     ("Never store a total in the ledger of the shop, it is derived",) * 3,
+]
+
+
+NO_COMMENTS = ("Don't add comments to the code.", "Never add comments to code you write.", "Stop adding comments to the code.")
+REVOKED = [
+    (LINT, "Forget the rule about the linter: do not run the linter before a commit any more."),
+    (LINT, "From now on you no longer need to run the linter before you commit."),
+    (LINT, "Stop running the linter before each commit, it takes too long."),
+    (LINT, "You do not need to run the linter any more."),
+    (NO_COMMENTS, "You can add comments to the code again."),
 ]
 
 
@@ -76,6 +96,19 @@ def test_an_instruction_in_other_words_is_known_again_with_a_citation_of_each_se
 @pytest.mark.parametrize("sentences", NOT_RULES, ids=lambda sentences: sentences[0])
 def test_tasks_errands_questions_and_copies_are_no_instructions(sentences: Sequence[str]) -> None:
     assert friction(memory(told_in_sessions(sentences)))["instructions"] == []
+
+
+@pytest.mark.parametrize(("sentences", "revocation"), REVOKED, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_was_taken_back_is_proposed_no_more(sentences: Sequence[str], revocation: str) -> None:
+    [repeated] = friction(memory(told_in_sessions(sentences)))["instructions"]
+    assert (repeated["sessions"], repeated["text"] in sentences) == (3, True)
+    assert friction(memory(told_in_sessions([*sentences, revocation])))["instructions"] == []
+    assert friction(memory(told_in_sessions([*sentences, revocation, *sentences[:2]])))["instructions"] == []
+
+
+def test_what_only_names_the_same_things_takes_nothing_back() -> None:
+    told = told_in_sessions([*LINT, "The linter no longer finds the config; look at the order page."])
+    assert [each["sessions"] for each in friction(memory(told))["instructions"]] == [3]
 
 
 def test_corrections_count_in_any_language() -> None:
@@ -178,6 +211,10 @@ def test_a_rule_is_shown_as_a_difference_written_once_and_taken_back_by_the_comm
     assert written.count("linter") == 1
     unchanged = json.loads(run(folder, env, *add, "--client", "codex", "--yes", "--json"))
     assert (unchanged["difference"], unchanged["written"]) == ([], False)
+    # Whatever wording it is proposed in by now.
+    file.write_text(written.replace(re.search("^- .*linter.*?(?= <!--)", written, re.M)[0], "- lint it"))  # type: ignore[index]
+    reworded = json.loads(run(folder, env, *add, "--yes", "--json"))
+    assert (reworded["difference"], reworded["written"]) == ([], False)
     run(folder, env, "rules", "remove", "all", "--yes")
     assert file.read_text() == "# Shop\n\nKeep it simple.\n"
     assert "CLAUDE.md" in run(folder, env, *add, "--client", "claude-code", "--yes")

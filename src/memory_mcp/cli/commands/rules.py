@@ -72,8 +72,10 @@ def run_add(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"there is no proposed rule {args.rule}", "memory-mcp rules list shows them.")
     # The rule's other citations say the same in other words.
     _refuse_unconfirmed(args, chosen[0]["grip"])
-    content, _ = _read_file(args)
-    text = add_rule(None if content.data is None else content.text, _rule_of(chosen[0]))
+    content, written_rules = _read_file(args)
+    # In another wording it is the same rule, which a later session may have worded better.
+    is_written = any(rule.grip in (chosen[0]["grip"], *chosen[0]["grips"]) for rule in written_rules)
+    text = content.text if is_written else add_rule(None if content.data is None else content.text, _rule_of(chosen[0]))
     return _write(args, content, text, chosen[0]["grip"])
 
 

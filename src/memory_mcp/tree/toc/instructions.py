@@ -10,7 +10,7 @@ Change here: what counts as the same instruction, and as one that could be a rul
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
@@ -24,6 +24,8 @@ from memory_mcp.tree.toc.doings import INTERRUPTED, is_telling
 #: Characters of a message, and of an instruction; sentences of a message, and terms of an instruction.
 _LONGEST_MESSAGE, _LONGEST, _MOST_SENTENCES = 600, 200, 4
 _LEAST_TERMS, _MOST_TERMS = 2, 16
+#: The same where no spaces are written, and a term is a pair of letters.
+_MOST_PAIRS = 40
 #: Sessions and days in which an instruction is given before it counts, its wordings (one alone is a template or a copy), and how
 #: often it must read like a rule or be a correction.
 _SESSIONS, _DAYS, _WORDINGS, _TELLING = 3, 2, 2, 2
@@ -46,6 +48,25 @@ _ACCOMPANIES = lazy_pattern(
     r"|\b(?:each|every) (?:time|commit|change|release|step|task|session)\b|\b(?:bevor|nachdem|sobald) (?:du|sie|wir)\b",
     re.I,
 )
+#: How an instruction takes back an earlier one: it ends what was done, or allows what was not.
+_REVOKES = lazy_pattern(
+    r"\b(?:no longer|any ?more|forget (?:the|that|this|about|what)|drop (?:the|that|this) rule|"
+    r"(?:no|not) need to|(?:need|have) not|(?:don't|do not|needn't) (?:need|have) to|"
+    r"(?:may|can|is|are|it's) (?:\w+ ){0,8}(?:again|after all)|"
+    r"nicht mehr|kein\w* \w+ mehr|(?:brauchst?|musst|müssen|muss) (?:\w+ ){0,8}nicht|doch (?:wieder|auf|nicht)|"
+    r"ne (?:\w+ ){1,3}plus|n'est plus|ya no|non (?:\w+ )?più|não (?:\w+ )?mais|больше не)\b"
+    r"|不再|不用再|もう(?:.{0,12})(?:不要|なくて|ない)|더 이상",
+    re.I,
+)
+#: The same of what was asked for, as long as nothing forbade it: "stop running the linter".
+_STOPS = lazy_pattern(r"\b(?:stop|quit|hör\w* auf|arrête\w*|deja de)\b", re.I)
+_FORBIDS = lazy_pattern(r"\b(?:not|don't|dont|never|stop|avoid|no|nicht|nie|niemals|kein\w*|pas|jamais|nunca|ne)\b", re.I)
+_WITHOUT = lazy_pattern(r"\b(?:without|unless|before|until|ohne|bevor|sans|avant|sin)\b", re.I)
+#: Terms of a revocation that do not say of what, and the share of its others that the revoked one has.
+_REVOKING_TERMS = frozenset(
+    term_set("forget rule drop longer anymore more again need stop now today any every each time take long")
+)
+_REVOKED = 0.5
 #: What joins an errand with what is to be done with it ("commit and update the changelog"), and words of errands.
 _JOINED = lazy_pattern(r"\s*(?:,|;|\band\b|\bthen\b|\bund\b|&|\+)\s*", re.I)
 _ERRAND_TERMS = frozenset(
@@ -107,14 +128,17 @@ def _read_sentences(event: Event, is_correction: bool) -> Iterator[Instruction]:
         if companions := _companion_terms(folded):
             terms, binds = companions, True
         binds = binds or _ACCOMPANIES.search(text) is not None
-        if not cues & Cue.QUESTION and _LEAST_TERMS <= len(terms) <= _MOST_TERMS and (binds or is_telling(text)):
+        most_terms = _MOST_TERMS if " " in text or text.isascii() else _MOST_PAIRS
+        if not cues & Cue.QUESTION and _LEAST_TERMS <= len(terms) <= most_terms and (binds or is_telling(text)):
             yield Instruction(text, event, span.start, span.end, terms, binds or is_correction or kind_of(text, cues) in _RULES)
 
 
 def _companion_terms(text: str) -> frozenset[str]:
     """Return the terms of what is to be done with an errand; none if it is an errand alone, or none."""
     errand, *parts = _JOINED.split(text)
-    if not (parts and is_errand(errand, 0, len(errand))):
+    # A compound ("Commit-Nachrichten nie auf Deutsch") is no errand.
+    is_alone = _BINDING.isdisjoint(_WORD.findall(errand))
+    if not (parts and is_alone and is_errand(errand, 0, len(errand))):
         return frozenset()
     terms = frozenset(term_set(" ".join(_WORD.findall(" ".join(parts))))) - _ERRAND_TERMS
     return terms if len(terms) >= _LEAST_TERMS else frozenset()
@@ -146,10 +170,44 @@ def group_repeated(instructions: Sequence[Instruction]) -> list[list[Instruction
         groups.append([instruction])
         for term in instruction.terms & weights.keys():
             by_term[term].append(len(groups) - 1)
-    repeated = [group for group in groups if _is_rule(group)]
+    valid = (_drop_revoked(group, distinct) for group in groups)
+    repeated = [group for group in valid if group and _is_rule(group)]
     return sorted(
         repeated, key=lambda group: (-len({instruction.event.session_id for instruction in group}), group[0].event.order)
     )
+
+
+def _drop_revoked(group: Sequence[Instruction], instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Return what of a group was said after it was last taken back, by one of its own or by any instruction of its core."""
+    core = _core_of(group)
+    is_forbidding = 2 * sum(_forbids(member.text) for member in group) >= len(group)
+    last = max(
+        (each.event.order for each in instructions if _is_revoking(each, is_forbidding) and _names_core(each, core, group)),
+        default=None,
+    )
+    return [member for member in group if last is None or member.event.order > last]
+
+
+def _names_core(instruction: Instruction, core: Set[str], group: Sequence[Instruction]) -> bool:
+    terms = instruction.terms - _REVOKING_TERMS
+    return any(instruction is member for member in group) or len(terms & core) >= max(1.0, _REVOKED * len(terms))
+
+
+def _is_revoking(instruction: Instruction, is_forbidding: bool) -> bool:
+    text = instruction.text.replace("’", "'")
+    stops = not is_forbidding and _STOPS.search(text) is not None
+    return _REVOKES.search(text) is not None or (stops and not re.search(r"\b(?:without|ohne|sans|sin)\b", text, re.I))
+
+
+def _forbids(text: str) -> bool:
+    """Return whether an instruction forbids; "never commit without a test" asks for one."""
+    plain = text.replace("’", "'")
+    return _FORBIDS.search(plain) is not None and _WITHOUT.search(plain) is None
+
+
+def _core_of(group: Sequence[Instruction]) -> set[str]:
+    counts = Counter(term for instruction in group for term in instruction.terms)
+    return {term for term, count in counts.items() if count >= _CORE * len(group)}
 
 
 def _share(terms: frozenset[str], other: frozenset[str], weights: dict[str, float]) -> float:
@@ -166,8 +224,7 @@ def _is_rule(group: Sequence[Instruction]) -> bool:
     days = {instruction.event.timestamp // _DAY_MS for instruction in group}
     if len({instruction.text.casefold().strip(" .!") for instruction in group}) < _WORDINGS:
         return False
-    counts = Counter(term for instruction in group for term in instruction.terms)
-    core = {term for term, count in counts.items() if count >= _CORE * len(group)}
+    core = _core_of(group)
     # What they share has to be a third of what they say, or each says something else.
     in_other_words = {each.event.session_id for each in group if 3 * len(core & each.terms) >= len(each.terms)}
     if len(core) < _SHARED or len(in_other_words) < _SESSIONS:
