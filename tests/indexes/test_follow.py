@@ -80,6 +80,8 @@ class Life:
         self.keeper = self._keeper()
         self.stored: list[EventDraft] = []
         self.count = 0
+        #: Number of the last event that hides another or is hidden.
+        self.last_paired = 0
 
     def _keeper(self) -> Keeper:
         keeper = keeper_of(self.app.storage, self.root / "index", self.clock, budget_mb=0, kind=self.kind)
@@ -153,6 +155,7 @@ class Life:
             self._follow(rng)
         self.app.write(tellings[1][1], tellings[1][0])
         self.count += 1
+        self.last_paired = self.app.storage.events.last_seq()
 
     def _derive(self, rng: random.Random) -> None:
         self.app.derivation.run()
@@ -231,8 +234,13 @@ class Life:
         self.keeper.rebuild()
 
     def holds(self) -> None:
-        """What was followed equals what is built from scratch, retention included."""
+        """What was followed equals what is built from scratch, retention included.
+
+        Until the tree is derived, a segment stays indexed as it was derived, while a hidden copy in it is not read any more.
+        """
         followed(self.keeper, self.app.storage)
+        if self.app.storage.outbox.get_checkpoint("deriver") < self.last_paired:
+            return
         scratch = from_scratch(self.app.storage, self.root / "scratch", self.index.cutoffs, self.kind)
         same(self.index, scratch, QUERIES, ask=similar if self.kind else found)
 
