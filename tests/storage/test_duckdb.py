@@ -742,3 +742,19 @@ def test_a_copy_that_cannot_be_made_leaves_the_store_as_it_is(data_dir: Path) ->
     assert store.compact_files()[1] > 0
     assert store.events.last_seq() == 51
     store.close()
+
+
+def test_long_texts_are_stored_and_copied_before_the_log_is_taken_in(data_dir: Path) -> None:
+    # More than the log grows to and than the memory of small stores, in texts that the engine keeps apart from their rows.
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(6000)]
+    storage = open_storage(data_dir)
+    for start in range(0, 600, 50):
+        texts = [" ".join(rng.choices(words, k=14_000)) for _ in range(50)]
+        storage.events.append([event(text, at=1_769_000_000_000 + (start + n) * 60_000) for n, text in enumerate(texts)])
+    assert storage.events.last_seq() == 600
+    assert storage.copy_rows(lambda: False) >= 600
+    storage.close()
+    storage = open_storage(data_dir)
+    assert storage.events.last_seq() == 600
+    storage.close()

@@ -321,3 +321,41 @@ def test_blocks_of_every_dictionary_are_read_and_a_row_has_its_own_names(tmp_pat
     file.clear_table(EVENTS)
     assert file._con.execute("SELECT count(*) FROM dictionary").fetchone() == (0,)
     file.close()
+
+
+@pytest.mark.parametrize(("table", "column"), [("stream", "names"), ("block", "body"), ("dictionary", "body")], ids=str)
+def test_a_flipped_bit_is_noticed_or_changes_no_row(tmp_path: Path, table: str, column: str) -> None:
+    rng = random.Random(3)
+    rows = [
+        (
+            *((key := make_key(1_770_000_000_000 + number, rng.getrandbits(80))), key >> 80),
+            *(f"session {number % 3}", "codex", "/home/project", "", "", "user_message", "user", "user", "codex", f"{number}"),
+            *("".join(rng.choices("abcdefgh ", k=300)), "{}"),
+        )
+        for number in range(600)
+    ]
+    file = KeyedFile(tmp_path / "indexes" / "rows.sqlite")
+    for start in range(0, len(rows), 100):
+        with file.begin_transaction():
+            file.add_events([(number % 3, rows[number]) for number in range(start, start + 100)])
+    file.close()
+    file = KeyedFile(tmp_path / "indexes" / "rows.sqlite")
+    stored = file._con.execute(f"SELECT rowid, {column} FROM {table}").fetchall()
+    numbers = [number for (number,) in file._con.execute("SELECT number FROM block")]
+    by_key = {row[0]: row for row in rows}
+    assert len(file.read_events(by_key)) == len(rows)
+    assert file.read_groups(numbers, [b"a"])
+    for _ in range(60):
+        rowid, value = rng.choice(stored)
+        damaged = bytearray(value.encode() if isinstance(value, str) else value)
+        damaged[rng.randrange(min(len(damaged), 200))] ^= 1 << rng.randrange(7)
+        flipped = damaged.decode() if isinstance(value, str) else bytes(damaged)
+        file._con.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (flipped, rowid))
+        file._clear_caches()
+        try:
+            read = [*file.read_events(by_key), *file.read_groups(numbers, [b"a"])]
+        except ValueError:
+            read = []
+        assert [row for row in read if row != by_key.get(row[0])] == []
+        file._con.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, rowid))
+    file.close()

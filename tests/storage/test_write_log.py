@@ -13,13 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.model.event import Event
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_read_only, open_storage, write_log
+from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.values import Scope, WriteRequest
 from tests.factories import event
 from tests.waiting import PATIENCE, together
@@ -338,3 +341,21 @@ def test_only_what_was_synced_can_be_damaged_and_a_power_loss_keeps_any_part_of_
         kept = [[[name], None] for n, name in enumerate(names) if n not in (lost, lost + 1)]
         assert write_log.WriteLog(path).read_writes() == (kept, damaged)
     log.close()
+
+
+def test_a_logged_write_for_which_memory_lacked_is_stored_once_what_was_before_is_written_out(
+    killed: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(killed, data_dir)
+    append, refusals = DuckEvents.append, iter([True, False, True])
+
+    def append_when_there_is_memory(*arguments: Any) -> Any:
+        if next(refusals, False):
+            raise ResourceExhausted("no memory", "none")
+        return append(*arguments)
+
+    monkeypatch.setattr(DuckEvents, "append", append_when_there_is_memory)
+    with opened(data_dir) as store:
+        assert store.loss is None
+        assert arrived(store) == [numbered(n) for n in range(17)]
+    assert not list(data_dir.glob("damaged*"))

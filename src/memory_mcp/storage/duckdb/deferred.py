@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.base.errors import DiskFull, StorageDamaged, StorageError
+from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.change import Change
 from memory_mcp.model.event import Event
@@ -73,7 +73,13 @@ class DeferredWrites:
             raise StorageError(f"the log of writes cannot be read: {error}", _CHECK) from error
         for line in lines:
             try:
-                append(*_parse_write(line))
+                write = _parse_write(line)
+                try:
+                    append(*write)
+                except ResourceExhausted:
+                    # The memory of what was stored before is free once it is written out.
+                    self._con.run_statement("CHECKPOINT")
+                    append(*write)
             except (DiskFull, StorageDamaged):
                 raise
             except (StorageError, ValueError, TypeError, IndexError) as error:

@@ -27,11 +27,13 @@ from memory_mcp.storage.duckdb.keyed_packing import (
     make_dictionary,
     pack_grip,
     pack_key,
+    pack_names,
     pack_row,
     pack_tail,
     pack_value,
     unpack_grip,
     unpack_key,
+    unpack_names,
     unpack_row,
     unpack_value,
 )
@@ -43,7 +45,7 @@ Span = tuple[int, tuple[int, int], tuple[int, int]]
 _TEXT, _NAMES = 12, slice(2, 6)
 EVENTS, GRIPS, PAIRS, SEGMENTS, NODES = "event", "grip", "pair", "segment", "node"
 #: Raise it when the tables change: a file of another version is filled again.
-_VERSION = 4
+_VERSION = 5
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, dictionary INTEGER NOT NULL, body BLOB NOT NULL);
@@ -106,10 +108,9 @@ class KeyedFile:
             self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._con.execute(f"PRAGMA page_size = {_PAGE}")
             self._con.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        # A process that is killed leaves whole transactions; a power loss may take the last ones, which is noticed.
-        self._con.execute("PRAGMA journal_mode = WAL")
-        self._con.execute("PRAGMA synchronous = NORMAL")
-        self._con.execute("PRAGMA cache_size = -2000")
+        # A kill leaves whole transactions; a power loss may take the last ones, which is noticed. The log shrinks after a filling.
+        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 1048576", "cache_size = -2000"):
+            self._con.execute(f"PRAGMA {setting}")
         self._con.execute("PRAGMA mmap_size = 268435456")
 
     def close(self) -> None:
@@ -175,13 +176,12 @@ class KeyedFile:
 
     def _add_streams(self, rows: Sequence[tuple[int, Row]]) -> dict[int, tuple[int, tuple[str, ...]]]:
         """Return number and names of the rows' streams; a new one has the names of its first row."""
-        names = {stream: json.dumps(row[_NAMES]) for stream, row in reversed(rows)}
+        names = {stream: pack_names(row[_NAMES]) for stream, row in reversed(rows)}
         self._con.executemany("INSERT OR IGNORE INTO stream (key, names) VALUES (?, ?)", names.items())
         stored = self._fetch_many("SELECT key, code, names FROM stream WHERE key IN ({})", names)
-        return {key: (code, tuple(json.loads(text))) for key, code, text in stored}
+        return {key: (code, unpack_names(text)) for key, code, text in stored}
 
     def _read_names(self, code: int) -> tuple[str, ...]:
-        """Return session, agent, project and thread of a stream."""
         names = self._names.get(code)
         if names is None:
             stored = self._con.execute("SELECT names FROM stream WHERE code = ?", [code]).fetchone()
@@ -189,7 +189,7 @@ class KeyedFile:
                 raise ValueError("a stream is missing")
             if len(self._names) >= _CACHED_STREAMS:
                 self._names.clear()
-            names = self._names[code] = tuple(json.loads(stored[0]))
+            names = self._names[code] = unpack_names(stored[0])
         return names
 
     def _packer(self, dictionary: int) -> BlockPacker:

@@ -51,15 +51,15 @@ class BlockPacker:
         self._decompressor: Any = zlib.decompressobj(_RAW, zdict=dictionary) if dictionary else zlib.decompressobj(_RAW)
 
     def pack(self, rows: Sequence[PackedRow]) -> bytes:
-        """Return a block: the keys, a checksum, and the compressed rest of the rows."""
+        """Return a block: the keys, a checksum of them and of the rest of the rows, and this rest, compressed."""
         if self._compressor is None:
             options = (_LEVEL, zlib.DEFLATED, _RAW)
             self._compressor = (
                 zlib.compressobj(*options, zdict=self._dictionary) if self._dictionary else zlib.compressobj(*options)
             )
         text, compressor = b"\n".join(line for _, line in rows), self._compressor.copy()
-        checksum = zlib.adler32(text).to_bytes(_CHECKSUM, "big")
-        return b"".join([*(key for key, _ in rows), checksum, compressor.compress(text), compressor.flush()])
+        keys = b"".join(key for key, _ in rows)
+        return b"".join([keys, _sum_block(keys, text), compressor.compress(text), compressor.flush()])
 
     def unpack_text(self, count: int, body: bytes) -> tuple[list[bytes], bytes]:
         """Return the keys of a block of `count` rows, and the rest of the rows, a line each."""
@@ -68,7 +68,7 @@ class BlockPacker:
             text: bytes = self._decompressor.copy().decompress(body[start + _CHECKSUM :])
         except zlib.error as error:
             raise ValueError(f"a damaged block: {error}") from error
-        if zlib.adler32(text).to_bytes(_CHECKSUM, "big") != body[start : start + _CHECKSUM]:
+        if _sum_block(body[:start], text) != body[start : start + _CHECKSUM]:
             raise ValueError("a damaged block: another checksum")
         return [body[at : at + _KEY] for at in range(0, start, _KEY)], text
 
@@ -76,6 +76,24 @@ class BlockPacker:
         """Return the rows of a block of `count` rows."""
         keys, text = self.unpack_text(count, body)
         return list(zip(keys, text.split(b"\n"), strict=True))
+
+
+def _sum_block(keys: bytes, text: bytes) -> bytes:
+    return zlib.adler32(text, zlib.adler32(keys)).to_bytes(_CHECKSUM, "big")
+
+
+def pack_names(names: Sequence[str]) -> str:
+    """Return what a stream's rows have in common, with a checksum."""
+    text = json.dumps(names)
+    return f"{zlib.crc32(text.encode('ascii')):08x}{text}"
+
+
+def unpack_names(packed: str) -> tuple[str, ...]:
+    """Return the names of `pack_names`; raises ValueError if they are damaged."""
+    checksum, text = packed[:8], packed[8:]
+    if not text.isascii() or f"{zlib.crc32(text.encode('ascii')):08x}" != checksum:
+        raise ValueError("damaged names of a stream")
+    return tuple(json.loads(text))
 
 
 def make_dictionary(lines: Sequence[bytes]) -> bytes:

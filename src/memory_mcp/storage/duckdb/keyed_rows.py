@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, Span, remove_file
 from memory_mcp.storage.duckdb.outbox import Numbers
@@ -32,6 +33,8 @@ SelectRows = Callable[[KeyedFile, list[Row]], list[Row]]
 PATH = Path("indexes") / "rows.sqlite"
 #: Events of one portion of filling, other rows, and events that a read takes in by itself before it is answered.
 _EVENT_PORTION, _PORTION, _FEW = 250, 2000, 200
+#: Events of a portion whose texts are too long for that.
+_LONG_PORTION = 10
 #: Neighbours read at once beyond those asked for: some may be hidden.
 _SPARE = 4
 #: Rows that wait in memory for the next read, or until a table is filled; beyond the latter it is filled from the beginning.
@@ -122,9 +125,10 @@ class KeyedRows:
 
         def read(file: KeyedFile) -> tuple[list[Row], Set[int]]:
             # A row never changes: while events arrive faster than they are copied, those that are here will do.
-            is_current = self._catch_up(file, EVENTS)
+            self._catch_up(file, EVENTS)
             rows = file.read_events(keys)
-            return rows, set() if is_current else set(keys).difference(row[0] for row in rows)
+            # Also while it is current: a damaged page may hide a row, and few ids are of none.
+            return rows, set(keys).difference(row[0] for row in rows)
 
         return self._read_verified((EVENTS,), read) or ([], set(keys))
 
@@ -341,7 +345,11 @@ class KeyedRows:
         if to - first <= _FEW // 4 or EVENTS not in self._verified:
             return 0
         # Before the lock is taken: reads go on meanwhile. With all memory: beside other reads the resting limit is too little.
-        rows, to = self._fetch_events(first, to, for_much=True)
+        try:
+            rows, to = self._fetch_events(first, to, for_much=True)
+        except ResourceExhausted:
+            # Of very long texts so many at once are more than the store's memory.
+            rows, to = self._fetch_events(first, min(to, first + _LONG_PORTION), for_much=True)
         with self._lock:
             if self._file is None or EVENTS not in self._verified:
                 return 0

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
-_MEMORY_MB, _THREADS = 64, 1
+_MEMORY_MB, _THREADS = 256, 1
 _BRING_UP = "Any other command that reads it does so, and keeps a copy of the old file: memory-mcp timeline"
 #: In one statement: each costs as much again before it reads a row.
 _COUNTS = "SELECT 'event', count(*), min(ts), max(ts) FROM event" + "".join(
