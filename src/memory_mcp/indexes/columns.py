@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from memory_mcp.base.dataclass import dataclass
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import Filters, Visibility
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
@@ -137,9 +138,11 @@ class Columns:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> "Columns":
-        """Return the columns that `as_arrays` returned, views of the arrays. Raises ValueError if lengths differ."""
+        """Return the columns that `as_arrays` returned, views of the arrays. Raises IndexUnreadable if lengths differ."""
         rows = len(arrays["hi"])
         columns = {**arrays, "end": arrays["end"] if len(arrays["end"]) else arrays["start"]}
+        if not {len(column) for column in columns.values()} <= {1, rows}:
+            raise IndexUnreadable("the columns of a table have different lengths")
         return cls(**{n: column if len(column) == rows else np.broadcast_to(column, rows) for n, column in columns.items()})
 
     def passes_filters(self, filters: Filters, strings: Sequence[str]) -> Array:
