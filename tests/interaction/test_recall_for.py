@@ -168,6 +168,27 @@ def test_a_file_is_told_with_what_was_decided_and_the_request_of_its_last_change
     assert told(recall(app, file="other/types.ts"), "changed") == []
 
 
+def test_a_file_of_the_same_path_in_another_repository_is_another_file(tmp_path: Path) -> None:
+    heads = tmp_path / ".git" / "refs" / "heads"
+    heads.mkdir(parents=True)
+    (heads / "main").write_text(f"{'1' * 40}\n")
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    billing, part = "/home/ada/billing", "/home/ada/shop/packages/a"
+    app = memory(
+        [
+            *call(1, "2026-01-12 09:01", "Edit", "ok", files=f"{tmp_path}/README.md", cwd=str(tmp_path)),
+            *call(2, "2026-01-12 09:02", "Edit", "ok", files=f"{tmp_path}/src/tax.ts", cwd=str(tmp_path)),
+            *call(3, "2026-01-12 10:01", "Edit", "ok", files=f"{billing}/README.md", cwd=billing, session="s2", project=BILLING),
+            *call(4, "2026-01-12 10:02", "Edit", "ok", files=f"{billing}/src/tax.ts", cwd=billing, session="s2", project=BILLING),
+            *call(5, "2026-01-12 11:01", "Edit", "ok", files=f"{part}/README.md", cwd=part, session="s3"),
+        ]
+    )
+    here = Caller(connection=CallerProcess(cwd=str(tmp_path)))
+    for name in ("README.md", "src/tax.ts"):
+        [changed] = told(recall(app, here, file=str(tmp_path / name), scope="all"), "changed")
+        assert changed.endswith("session s1"), name
+
+
 def test_a_file_is_known_by_its_path_in_the_repository_where_a_session_was_carried_from_another_machine(
     tmp_path: Path,
 ) -> None:

@@ -47,7 +47,8 @@ def recall_file(app: "App", path: str, project: str | None, directory: str) -> R
     names = [path, *app.later_changes.list_names(path, project, directory)[:_RENAMES]]
     below = path_in_project(path, project, directory)
     changes, names = list_changes(app, teller, names, project, below=below)
-    names += [below] if below and below not in names else []
+    is_of_one = len({stored.project for stored in changes}) == 1
+    names += [below] if "/" in below and is_of_one and below not in names else []
     holding = {each.grip: each for name in names for each in _list_holding(app, teller, name, project)}
     statements = [*list(holding.values())[:_SAID], *_tell_changes(app, teller, changes)]
     return Recollection("known" if statements else "not_seen", statements)
@@ -70,9 +71,10 @@ def list_changes(
     """Return the changes of a file, newest first, and the paths that it had, the present one first.
 
     For each path the newest `limit` changes of files of that name are read. `below` is the file's path in its repository: a
-    session that was carried from another machine names it under another root.
+    session that was carried from another machine names it under another root. Every repository may have a file of that path:
+    it counts in one project alone, that of the file's own changes if it has any.
     """
-    paths, changes = list(names), list[StoredRun]()
+    paths, changes, carried = list(names), list[StoredRun](), list[StoredRun]()
     for name in paths:
         hashes = make_hashes(KeyKind.FILE, [base_name(name)])
         runs = app.storage.tool_runs.find_runs(KeyKind.FILE, hashes, project, limit)
@@ -80,10 +82,14 @@ def list_changes(
         for stored in runs:
             call = teller.call_of(stored)
             moved = [old for old, new in list_moves(call.metadata.get("command", "")) if is_same_file(name, new)]
-            if moved or any(is_same_file(name, file) or _is_below(below, file, call) for file in files_of(call)):
+            if moved or any(is_same_file(name, file) for file in files_of(call)):
                 changes.append(stored)
+            elif any(_is_below(below, file, call) for file in files_of(call)):
+                carried.append(stored)
             # What it was called before counts too, as far as that is another name.
             paths += [old for old in moved if old not in paths and len(paths) <= _RENAMES]
+    projects = {stored.project for stored in changes or carried}
+    changes += [stored for stored in carried if projects == {stored.project}]
     return sorted(dict.fromkeys(changes), key=lambda stored: stored.run.call, reverse=True), paths
 
 
@@ -97,7 +103,8 @@ def is_same_file(path: str, other: str) -> bool:
 def _is_below(below: str, file: str, call: Event) -> bool:
     """Return whether a call's file has a path in the repository, by the roots that the call tells of."""
     roots = (call.metadata.get("cwd", ""), call.project)
-    return bool(below) and any(path_below(_unify(file), _unify(root)) == below for root in roots)
+    # A name alone is that of a file in each directory.
+    return "/" in below and any(path_below(_unify(file), _unify(root)) == below for root in roots)
 
 
 def _unify(path: str) -> str:
