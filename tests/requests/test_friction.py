@@ -106,9 +106,38 @@ def test_what_was_taken_back_is_proposed_no_more(sentences: Sequence[str], revoc
     assert friction(memory(told_in_sessions([*sentences, revocation, *sentences[:2]])))["instructions"] == []
 
 
-def test_what_only_names_the_same_things_takes_nothing_back() -> None:
-    told = told_in_sessions([*LINT, "The linter no longer finds the config; look at the order page."])
-    assert [each["sessions"] for each in friction(memory(told))["instructions"]] == [3]
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The linter no longer finds the config; look at the order page.",
+        "The CI linter is failing again, run it before you commit.",
+        "Make sure the linter is green again before you commit.",
+        "Stop forgetting to run the linter before you commit.",
+    ],
+)
+def test_what_only_names_the_same_things_or_asks_again_takes_nothing_back(sentence: str) -> None:
+    [repeated] = friction(memory(told_in_sessions([*LINT, sentence])))["instructions"]
+    assert repeated["sessions"] >= len(LINT)
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        (
+            "Never push to main anymore.",
+            "Don't push to main any more, always open a pull request.",
+            "You must not push to main anymore.",
+        ),
+        (
+            "Always run the tests until everything is green again before you commit.",
+            "You must run the tests before committing, until it is all green again.",
+            "Never commit before the tests are green again.",
+        ),
+    ],
+    ids=lambda sentences: sentences[0],
+)
+def test_a_prohibition_from_now_on_and_a_state_to_come_back_to_are_rules(sentences: Sequence[str]) -> None:
+    assert [each["sessions"] for each in friction(memory(told_in_sessions(sentences)))["instructions"]] == [3]
 
 
 def test_corrections_count_in_any_language() -> None:

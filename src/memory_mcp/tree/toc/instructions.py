@@ -48,18 +48,21 @@ _ACCOMPANIES = lazy_pattern(
     r"|\b(?:each|every) (?:time|commit|change|release|step|task|session)\b|\b(?:bevor|nachdem|sobald) (?:du|sie|wir)\b",
     re.I,
 )
-#: How an instruction takes back an earlier one: it ends what was done, or allows what was not.
+#: How an instruction takes back an earlier one, whether that asks for something or forbids it.
 _REVOKES = lazy_pattern(
-    r"\b(?:no longer|any ?more|forget (?:the|that|this|about|what)|drop (?:the|that|this) rule|"
-    r"(?:no|not) need to|(?:need|have) not|(?:don't|do not|needn't) (?:need|have) to|"
-    r"(?:may|can|is|are|it's) (?:\w+ ){0,8}(?:again|after all)|"
-    r"nicht mehr|kein\w* \w+ mehr|(?:brauchst?|musst|müssen|muss) (?:\w+ ){0,8}nicht|doch (?:wieder|auf|nicht)|"
-    r"ne (?:\w+ ){1,3}plus|n'est plus|ya no|non (?:\w+ )?più|não (?:\w+ )?mais|больше не)\b"
-    r"|不再|不用再|もう(?:.{0,12})(?:不要|なくて|ない)|더 이상",
+    r"\b(?:forget (?:the|that|this|about|what)|drop (?:the|that|this) rule|(?:no|not) need to|(?:need|have) not|"
+    r"(?:don't|do not|needn't) (?:need|have) to|(?:brauchst?|musst|müssen|muss) (?:\w+ ){0,8}nicht)\b|不用再",
     re.I,
 )
-#: The same of what was asked for, as long as nothing forbade it: "stop running the linter".
-_STOPS = lazy_pattern(r"\b(?:stop|quit|hör\w* auf|arrête\w*|deja de)\b", re.I)
+#: How it ends what was asked for: words that a prohibition has too ("do not use npm any more").
+_STOPS = lazy_pattern(
+    r"\b(?:no longer|any ?more|(?:stop|quit) (?!forgetting|ignoring|skipping|omitting)|hör\w* auf|arrête\w*|deja de|nicht mehr|"
+    r"kein\w* \w+ mehr|ne (?:\w+ ){1,3}plus|n'est plus|ya no|non (?:\w+ )?più|não (?:\w+ )?mais|больше не)\b"
+    r"|不再|もう(?:.{0,12})(?:不要|なくて|ない)|더 이상",
+    re.I,
+)
+#: How it allows what was forbidden: "until it is green again" says nothing of a rule that asks for something.
+_ALLOWS = lazy_pattern(r"\b(?:(?:may|can|is|are|it's) (?:\w+ ){0,8}(?:again|after all)|doch (?:wieder|auf|nicht))\b", re.I)
 _FORBIDS = lazy_pattern(r"\b(?:not|don't|dont|never|stop|avoid|no|nicht|nie|niemals|kein\w*|pas|jamais|nunca|ne)\b", re.I)
 _WITHOUT = lazy_pattern(r"\b(?:without|unless|before|until|ohne|bevor|sans|avant|sin)\b", re.I)
 #: Terms of a revocation that do not say of what, and the share of its others that the revoked one has.
@@ -194,9 +197,10 @@ def _names_core(instruction: Instruction, core: Set[str], group: Sequence[Instru
 
 
 def _is_revoking(instruction: Instruction, is_forbidding: bool) -> bool:
+    """Return whether an instruction takes back one that asks for something, or one that forbids."""
     text = instruction.text.replace("’", "'")
-    stops = not is_forbidding and _STOPS.search(text) is not None
-    return _REVOKES.search(text) is not None or (stops and not re.search(r"\b(?:without|ohne|sans|sin)\b", text, re.I))
+    ends = _ALLOWS.search(text) if is_forbidding else _STOPS.search(text)
+    return _REVOKES.search(text) is not None or (ends is not None and not re.search(r"\b(?:without|ohne|sans|sin)\b", text, re.I))
 
 
 def _forbids(text: str) -> bool:
