@@ -107,6 +107,21 @@ def test_a_line_with_its_place_in_a_file_is_an_error_whatever_names_it_speaks_of
     assert telling_line(report.format(line), shared - {"lint error task failed"}) == line
 
 
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("config.yaml:3: name: alpha", "lib/other.yaml:77: name: gamma"),
+        ("src/z.py:10: def total", "src/b.py:20:    def total"),
+        ("src/a.py:10:    total = 1", "src/c.py:99:    total = 1"),
+        ("docs/a.md:7: TODO: foo", "docs/b.md:9: TODO: bar"),
+    ],
+)
+def test_a_line_that_a_search_printed_is_no_error(line: str, other: str) -> None:
+    report = "{}\ngrep: missing: No such file or directory"
+    assert set(error_signs(report.format(line))) & set(error_signs(other)) == set()
+    assert set(error_signs(report.format(line))) == set(error_signs(report.format("")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["a.", "a", "a-", "a@", "/a", "\\", "\"'`", "1.1:", "x.y.Error", "a://", "<<< | ;", "a.b:1: ", ": a"]

@@ -35,9 +35,10 @@ _FAILING = lazy_pattern(
     r"refused|undefined|unexpected|invalid|missing|unresolved|unknown|timed out|conflict|does not|doesn't|is not|must)\b",
     re.I,
 )
-#: The place in a file that a line begins with, as checkers and compilers write it, and a name that such a line ends in: what a
+#: The place in a file that a line begins with, as checkers and compilers write it (line and column: what `grep -n` prints has a
+#: line alone, and goes on with whatever the file says), and a name that such a line ends in: what a
 #: message speaks of, with the rule in brackets after it.
-_LOCATED = lazy_pattern(r"\s*(?:\w[\w-]*: )?[\w@.+~/\\-]*\.[A-Za-z]\w{0,4}(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)):? +\S")
+_LOCATED = lazy_pattern(r"\s*(?:\w[\w-]*: )?[\w@.+~/\\-]*\.[A-Za-z]\w{0,4}(?::\d+:\d+|\(\d+(?:,\d+)?\)):? \S")
 _ENDS_IN_NAME = lazy_pattern(r"(?<=: )[\w.$]+(?=(?: \([\w-]+\))?\s*\Z)")
 #: Words of which lines consist that only say that something failed.
 _EMPTY_WORDS = frozenset("error errors exit exited code status process command script failed failure fail with the and".split())
