@@ -99,6 +99,30 @@ def test_what_was_planned_supposed_or_broken_is_no_result_and_a_refused_call_dec
     assert of_part(known, "next") == ["It can be shown: - with the total - on a line of its own Which one do you prefer?"]
 
 
+def test_a_file_is_removed_by_its_path_alone_and_a_result_is_left_out_by_whole_names() -> None:
+    shop = "/home/ada/shop"
+    app = memory(
+        [
+            say("Rewrite the docs of the shop, please, and tidy up.", "2026-01-12 09:00", Role.USER),
+            *call(1, "2026-01-12 09:01", "Edit", "ok", files=f"{shop}/docs/README.md", cwd=shop),
+            *call(2, "2026-01-12 09:02", "Bash", "done", command="cd /tmp/x && rm README.md", cwd=shop),
+            *call(3, "2026-01-12 09:03", "Edit", "ok", files=f"{shop}/a.py", cwd=shop),
+            *call(4, "2026-01-12 09:04", "Bash", "done", command="git rm --cached a.py", cwd=shop),
+            *call(5, "2026-01-12 09:05", "Edit", "ok", files=f"{shop}/b.py", cwd=shop),
+            *call(6, "2026-01-12 09:06", "Bash", "done", command="rm -rf /tmp/b.py", cwd=shop),
+            *call(7, "2026-01-12 09:07", "Edit", "ok", files=f"{shop}/src/c.py", cwd=shop),
+            *call(8, "2026-01-12 09:08", "Bash", "done", command="cd src && rm c.py", cwd=shop),
+            *call(
+                9, "2026-01-12 09:09", "Edit", "String to replace not found", failed=True, files=f"{shop}/src/test.py", cwd=shop
+            ),
+            say("Fixed the greatest.py loader: it reads the latest.py file now.", "2026-01-12 09:10"),
+        ]
+    )
+    known = answer(app, HandOff("s1"), Caller())
+    assert sorted(of_part(known, "file")) == ["a.py", "b.py", "docs/README.md", "src/c.py, removed since"]
+    assert of_part(known, "done") == ["Fixed the greatest.py loader: it reads the latest.py file now."]
+
+
 def test_a_session_that_began_with_a_command_and_failed_is_handed_over_with_both() -> None:
     app = memory(
         [

@@ -3,6 +3,7 @@
 Change here: what an agent that takes over learns.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -34,6 +35,7 @@ from memory_mcp.tree.toc.session_ends import (
     is_decided,
     is_result,
     removed_names,
+    resolve_path,
     tells_passing_tests,
 )
 from memory_mcp.tree.toc.statements import QUOTED, QuotedStatement, StretchView, stretch_results, stretch_rules
@@ -205,7 +207,7 @@ def _list_unwritten(teller: RunTeller, runs: Sequence[StoredRun]) -> set[str]:
 
 def _names_any(text: str, names: Iterable[str]) -> bool:
     folded = text.casefold()
-    return any(name.casefold() in folded for name in names)
+    return any(re.search(rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w-])", folded) for name in names if name)
 
 
 def _list_rules(app: "App", newest: Sequence[StretchView]) -> list[QuotedStatement]:
@@ -283,13 +285,14 @@ def _list_files(teller: RunTeller, runs: Sequence[StoredRun], root: str) -> list
             below = path_below(file, root)
             by_file.setdefault(below if below != file else path_below(file, directory), []).append(stored)
     return [
-        teller.tell_event("file", _describe_file(file, len(several), call.timestamp, removed), call, several[0])
+        teller.tell_event("file", _describe_file(file, len(several), call, removed), call, several[0])
         for file, several in list(by_file.items())[:_FILES]
         for call in (teller.call_of(several[0]),)
     ]
 
 
-def _describe_file(file: str, count: int, changed_ms: int, removed: Mapping[str, int]) -> str:
-    if any(at_ms >= changed_ms and is_same_file(file, name) for name, at_ms in removed.items()):
+def _describe_file(file: str, count: int, call: Event, removed: Mapping[str, int]) -> str:
+    paths = (resolve_path(path, call.metadata.get("cwd", "")) for path in files_of(call))
+    if any(removed.get(path, -1) >= call.timestamp for path in paths if is_same_file(path, file)):
         return f"{file}, removed since"
     return f"{file}, changed {count} times" if count > 1 else file

@@ -4,6 +4,7 @@ What an agent announces, plans, supposes or finds broken on its way is no result
 reply to a call decides something only if it says so.
 """
 
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 
@@ -50,7 +51,8 @@ _PRINTED = lazy_pattern(r"\bnpm (?:err!?|error|warn)\b|^\s*#?\d+\.\d+ |\"[}\]]|^
 _RULES = frozenset({MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFERENCE})
 #: How a pasted terminal begins.
 _PROMPTS = ("❯", "➜", "$ ", "> ", "C:\\>", "PS C:\\")
-_REMOVES = lazy_pattern(r"(?:^|[;&|\n]\s*)(?:git\s+)?rm\s+(?P<arguments>[^;&|\n]+)")
+_REMOVES = lazy_pattern(r"(?:^|[;&|\n][ \t]*)(?:git\s+)?rm\s+(?P<arguments>[^;&|\n]+)")
+_MOVES = re.compile(r"(?:^|[;&|\n][ \t]*)cd\s+([^\s;&|]+)")
 _DONE = re.compile(r"^(?:[-*] )?\[[xX]\] (?P<task>\S.*)$", re.M)
 
 
@@ -138,11 +140,22 @@ def finished_tasks(events: Sequence[Event]) -> list[QuotedSpan]:
 
 
 def removed_names(events: Sequence[Event]) -> dict[str, int]:
-    """Return the paths that commands removed, each with the time of the last one (ms)."""
+    """Return the paths that commands removed, as `resolve_path` gives them, each with the time of the last one (ms)."""
     removed: dict[str, int] = {}
     for event in events:
         if event.type is EventType.TOOL_CALL and (command := event.metadata.get("command", "")):
             for match in _REMOVES.finditer(command):
-                words = (word.strip("\"'") for word in match["arguments"].split())
-                removed |= dict.fromkeys((word for word in words if word and not word.startswith("-")), event.timestamp)
+                words = [word.strip("\"'") for word in match["arguments"].split()]
+                if "--cached" in words:
+                    continue
+                directory = event.metadata.get("cwd", "")
+                for moved in _MOVES.findall(command[: match.start() + 1]):
+                    directory = resolve_path(moved.strip("\"'"), directory)
+                paths = (resolve_path(word, directory) for word in words if word and not word.startswith("-"))
+                removed |= dict.fromkeys(paths, event.timestamp)
     return removed
+
+
+def resolve_path(path: str, directory: str) -> str:
+    """Return a path as it is named from a directory, with slashes of one kind."""
+    return posixpath.normpath(posixpath.join(directory.replace("\\", "/"), path.replace("\\", "/")))
