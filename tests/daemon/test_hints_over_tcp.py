@@ -3,6 +3,8 @@
 import binascii
 import itertools
 import json
+import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any
 import pytest
 
 from bench.place import Place
+from memory_mcp.base import paths
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.hint import Hint, HintKind
 from memory_mcp.server.hinting import names_absent_path
-from memory_mcp.service.client import link
-from memory_mcp.service.client.handing import CONFIRMS, HINT, HINT_METHOD
+from memory_mcp.service.client import door, link
+from memory_mcp.service.client.handing import CONFIRMS, HINT, HINT_METHOD, ask_hint
 from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, NO_INDEXES, needs_proc
 from tests.daemon.test_hints import HERE, ask, hook, read_hint
@@ -83,3 +86,16 @@ def test_what_worked_in_a_directory_of_another_machine_is_no_help_here(tmp_path:
         assert names_absent_path(call, replace(hint, text=text.format(form))) is is_absent, form
     unknown = replace(call, metadata={**call.metadata, "cwd": "/home/nobody/there"})
     assert not names_absent_path(unknown, replace(hint, text=text.format("cd /Users/eva/shop && make")))
+
+
+def test_a_daemon_that_does_not_prove_itself_holds_no_call_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_PATIENCE", 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = Path(paths.door_file(str(tmp_path)))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"port": silent.getsockname()[1], "secret": "ab" * 32}))
+        file.chmod(0o600)
+        begun = time.monotonic()
+        assert ask_hint(str(tmp_path), "claude-code", b"{}", {"cwd": HERE}) == b""
+        # Half of what it would wait for: no busy machine takes so long.
+        assert time.monotonic() < begun + 30

@@ -186,7 +186,12 @@ def _hint_over_tcp(directory: str, client: str, payload: bytes, fields: "Mapping
     encoded = binascii.b2a_base64(payload, newline=False).decode("ascii")
     params = {"client": client, "told": dict(fields), CONFIRMS: True, "payload": encoded}
     end = time.monotonic() + HINT_PATIENCE
-    line = link.reach_daemon(link.Wanted(directory), "rpc", False, HINT_PATIENCE)
+    try:
+        # The daemon's proof alone may take longer than a hook waits.
+        stop_after(HINT_PATIENCE)
+        line = link.reach_daemon(link.Wanted(directory), "rpc", False, HINT_PATIENCE)
+    finally:
+        stop_after(0)
     try:
         line.sock.settimeout(max(end - time.monotonic(), _LEAST_WAIT))
         output = str(link.call_on_line(line, HINT_METHOD, params).get(HINT, ""))
