@@ -108,7 +108,7 @@ class KeyedFile:
             self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._con.execute(f"PRAGMA page_size = {_PAGE}")
             self._con.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        # A kill leaves whole transactions; a power loss may take the last ones, which is noticed. The log shrinks after a filling.
+        # A kill leaves whole transactions; a power loss may take the last ones, which is noticed. The log shrinks after filling.
         for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 1048576", "cache_size = -2000"):
             self._con.execute(f"PRAGMA {setting}")
         self._con.execute("PRAGMA mmap_size = 268435456")
