@@ -41,7 +41,7 @@ _PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>pass
 
 #: Settings and sections that there were, with what holds instead.
 REMOVED: Mapping[str, str] = {
-    "storage.memory_limit_mb": "DuckDB may use 64 MB.",
+    "storage.memory_limit_mb": "DuckDB may use 40 MB, and 256 MB while it writes or reads much.",
     "ingest.max_text_bytes": "The longest text of one event is 1 MiB; of a longer one head and tail are kept.",
     "ingest.tool_result_bytes": "The longest text of one tool result is 64 KiB; of a longer one head and tail are kept.",
     "ingest.redact": "Secrets are always replaced before anything is stored.",

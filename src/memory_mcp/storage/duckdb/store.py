@@ -48,7 +48,7 @@ from memory_mcp.storage.values import Cleaner, ErasureResult, Loss, StoreStats
 log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
-#: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
+#: Memory that DuckDB may use (with 64 MB, a log of long texts ends all writes), and its threads: callers bring their own.
 _MEMORY_MB, _THREADS = 256, 1
 _BRING_UP = "Any other command that reads it does so, and keeps a copy of the old file: memory-mcp timeline"
 #: In one statement: each costs as much again before it reads a row.
