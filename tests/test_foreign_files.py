@@ -30,7 +30,7 @@ OPENERS = {
     "service/client/door.py": "refuses the file of another user",
     "service/client/handshake.py": "refuses the file of another user, and what is no plain file",
     "service/daemon/token.py": "refuses the file of another user",
-    "service/daemon/clients.py": "a table of the system",
+    "service/daemon/process_memory.py": "a table of the system",
     "service/daemon/peers.py": "tables of the system",
     "server/pipe.py": "the null device",
     "server/apps.py": "data of the program",

@@ -4,7 +4,6 @@ import binascii
 import itertools
 import json
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,13 +88,11 @@ def test_what_worked_in_a_directory_of_another_machine_is_no_help_here(tmp_path:
 
 
 def test_a_daemon_that_does_not_prove_itself_holds_no_call_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_PATIENCE", 60.0)
+    monkeypatch.setattr(door, "_PATIENCE", 3600.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         file = Path(paths.door_file(str(tmp_path)))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"port": silent.getsockname()[1], "secret": "ab" * 32}))
         file.chmod(0o600)
-        begun = time.monotonic()
+        # What waits for the proof ends with the time that a test has.
         assert ask_hint(str(tmp_path), "claude-code", b"{}", {"cwd": HERE}) == b""
-        # Half of what it would wait for: no busy machine takes so long.
-        assert time.monotonic() < begun + 30
