@@ -91,6 +91,9 @@ async def small(run: Run) -> list[Row]:
         events, said = texts.size()[0], texts.said()
         async with systems(run, place, said) as found:
             await in_turns(asked, list(found.values()), asked[-_WARM:])
+            for tool in (found[name] for name in TOOLS if gold):
+                assert isinstance(tool, Tool)
+                tool.times.sessions = [await tool.list_sessions(question) for question in asked]
         stopped(place)
     rows = _rows(found, _SMALL_BARS, f", {events} events")
     return [*rows, *(_right(name, system, gold) for name, system in found.items() if gold and name != "empty server")]

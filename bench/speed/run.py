@@ -210,6 +210,11 @@ class Tool:
         self.times.worked.append(1000 * (sum(map(clock, self._pids)) - before))
         self.times.sessions.append([one.get("session", "") for one in told.get("results", ())])
 
+    async def list_sessions(self, text: str) -> list[str]:
+        """The sessions of a whole answer, of which a short one does not tell."""
+        answer = await self._line.call(self._name, **{self._takes: text}, detail="full", **self._fixed)
+        return [result.get("session", "") for result in answer["results"]]
+
 
 class Tantivy:
     """tantivy in this process, with the texts in it."""
