@@ -209,6 +209,8 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
         {"type": "text", "text": "Single use, thirty seconds."},
     ]
     allowed.append("Bash")
+    # What hints are made from is read again after five seconds.
+    time.sleep(6)
     with scripted(tools, "mock_messages_api.py", script, place.root / "claude-again") as address:
         model |= {"ANTHROPIC_BASE_URL": address}
         said(place, node, [*command, "-p", ASKED_AGAIN, *form, *allowed], project, model)

@@ -213,7 +213,7 @@ class Tool:
     async def list_sessions(self, text: str) -> list[str]:
         """The sessions of a whole answer, of which a short one does not tell."""
         answer = await self._line.call(self._name, **{self._takes: text}, detail="full", **self._fixed)
-        return [result.get("session", "") for result in answer["results"]]
+        return [result.get("session_id", "") for result in answer["results"]]
 
 
 class Tantivy:
