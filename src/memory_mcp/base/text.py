@@ -253,8 +253,8 @@ def _latin(raw: str) -> tuple[str, ...]:
         return (_stemmer.stem(folded),) if folded not in STOPWORDS and len(folded) <= MAX_TOKEN else ()
     if _PLURAL_ACRONYM.match(token):
         return (_stemmer.stem(folded[:-1]),)
-    whole = (folded,) if len(folded) <= MAX_TOKEN else ()
-    return whole if folded.isdigit() or _HEX.match(folded) else (*whole, *_pieces(token, folded))
+    tokens = (folded,) if len(folded) <= MAX_TOKEN else ()
+    return tokens if folded.isdigit() or _HEX.match(folded) else (*tokens, *_pieces(token, folded))
 
 
 def _pieces(token: str, folded_token: str) -> list[str]:

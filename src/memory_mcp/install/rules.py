@@ -113,12 +113,12 @@ def _find_block(content: str) -> _Block | None:
     if not begins and not ends:
         return None
     if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
-        found = "; ".join(
+        positions = "; ".join(
             f"{mark} in {'line ' + ', '.join(str(number + 1) for number in numbers) if numbers else 'no line'}"
             for mark, numbers in ((_BEGIN, begins), (_END, ends))
         )
         hint = "Nothing was changed. Mend the marks in an editor, so that the first is there once and the other once after it."
-        raise InstallRefused(f"the rules of ours are not between two marks: {found}", hint)
+        raise InstallRefused(f"the rules of ours are not between two marks: {positions}", hint)
     begin, end = begins[0], ends[0]
     return _Block(lines[:begin], lines[begin], lines[begin + 1 : end], lines[end], lines[end + 1 :])
 

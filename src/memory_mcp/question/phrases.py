@@ -60,7 +60,7 @@ def choose_table(query: Sequence[Word]) -> SignalTable:
     tied = [load_table(language) for language in LANGUAGES if counts[language] == most]
     if len(tied) == 1:
         return tied[0]
-    return max(tied, key=lambda language_table: len(keys & language_table.known))
+    return max(tied, key=lambda language_table: len(keys & language_table.vocabulary))
 
 
 def find_phrases(query: Sequence[Word], reading: SignalTable) -> list[FoundPhrase]:

@@ -106,7 +106,7 @@ class SignalTable:
         self.general = frozenset(word.key for word in split_words(data["general"]))
 
     @cached_property
-    def known(self) -> frozenset[str]:
+    def vocabulary(self) -> frozenset[str]:
         """Words that begin a phrase, set a limit or are courtesy."""
         return self.deadlines.limits | self.courtesy | ({*self.starts, *self.find_requests} - _CLASSES)
 

@@ -57,7 +57,7 @@ _CHOSEN = ("goal", "next", "failing", "done", "decided", "file", "open")
 #: Programs that remove files.
 _REMOVALS = make_hashes(KeyKind.COMMAND, ["rm", "git rm"])
 #: What stands before results that are none of their own words.
-_BEFORE = {"cause": "cause: ", "last": "last said: "}
+_PREFIXES = {"cause": "cause: ", "last": "last said: "}
 _COMMITTED, _NOTHING = "committed ", "nothing is recorded of {about}"
 
 
@@ -191,8 +191,8 @@ def _list_results(
             continue
         has_tests = has_tests or is_of_tests
         if not _names_any(text, [*subjects, *unwritten_names]):
-            before = "" if text.casefold().startswith("root cause") else _BEFORE.get(label, "")
-            results.append(replace(statement, text=f"{before}{text}"))
+            prefix = "" if text.casefold().startswith("root cause") else _PREFIXES.get(label, "")
+            results.append(replace(statement, text=f"{prefix}{text}"))
     return results[:_MOST]
 
 

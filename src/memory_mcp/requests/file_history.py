@@ -129,8 +129,8 @@ def find_requests(app: "App", teller: RunTeller, runs: Iterable[StoredRun]) -> d
     }
     teller.read_runs(pending)
     teller.requests |= dict.fromkeys((stored.run.call for stored in pending), None)
-    for place in range(_SEGMENTS):
-        cut_of_run = {stored: several[place] for stored, several in earlier_cuts.items() if place < len(several)}
+    for distance in range(_SEGMENTS):
+        cut_of_run = {stored: cuts[distance] for stored, cuts in earlier_cuts.items() if distance < len(cuts)}
         by_segment = app.storage.events.events_by_segment(list({cut.key: cut for cut in cut_of_run.values()}.values()))
         for stored, cut in cut_of_run.items():
             if (request := _last_request(by_segment.get(cut.key, ()), teller.call_of(stored))) is not None:
