@@ -147,7 +147,8 @@ def _list_parts(app: "App", teller: RunTeller, work: SessionWork) -> dict[str, l
     rules = _list_rules(app, newest)
     rule_texts = {rule.text for rule in rules}
     ends = [end for stretch in newest for end in stretch.open_ends if end[0].text not in rule_texts]
-    finished = [words for words in finished_tasks(last_events)[-_TASKS:] if not _names_any(words.text, unwritten_names)]
+    unwritten = _make_name_pattern(unwritten_names)
+    finished = [words for words in finished_tasks(last_events)[-_TASKS:] if not unwritten.search(words.text.casefold())]
     tasks = [replace(_cite(words), text=f"marked done: {words.text}") for words in finished]
     return {
         "goal": _list_goals(teller, first_events, last_events),
@@ -183,6 +184,7 @@ def _list_results(
         if label != "last" or not number
     ]
     events = _read_quoted(app, (statement for statement, _ in labelled))
+    excluded = _make_name_pattern([*subjects, *unwritten_names])
     results: list[QuotedStatement] = []
     has_tests = False
     for statement, label in labelled:
@@ -190,7 +192,7 @@ def _list_results(
         if not is_result(text, events.get(statement.grip_id), label) or (is_of_tests and has_tests):
             continue
         has_tests = has_tests or is_of_tests
-        if not _names_any(text, [*subjects, *unwritten_names]):
+        if not excluded.search(text.casefold()):
             prefix = "" if text.casefold().startswith("root cause") else _PREFIXES.get(label, "")
             results.append(replace(statement, text=f"{prefix}{text}"))
     return results[:_MOST]
@@ -205,9 +207,10 @@ def _list_unwritten(teller: RunTeller, runs: Sequence[StoredRun]) -> set[str]:
     return {base_name(file) for stored in failed for file in files_of(teller.call_of(stored))}
 
 
-def _names_any(text: str, names: Iterable[str]) -> bool:
-    folded = text.casefold()
-    return any(re.search(rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w-])", folded) for name in names if name)
+def _make_name_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds any of some names, as whole names, in a folded text."""
+    alternatives = "|".join(re.escape(name.casefold()) for name in names if name)
+    return re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])" if alternatives else r"(?!)")
 
 
 def _list_rules(app: "App", newest: Sequence[StretchView]) -> list[QuotedStatement]:

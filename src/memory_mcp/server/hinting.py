@@ -9,7 +9,6 @@ Invariants
 import json
 import logging
 import os
-import re
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.capture.hooks.base import Envelope, MalformedPayload
 from memory_mcp.capture.sources import client_hooks
 from memory_mcp.model.event import EventDraft, EventType
@@ -46,7 +46,7 @@ _MOST_BYTES, _SUBJECT = 400, 200
 #: Events of a session that are read for what it called.
 _MOST_EVENTS = 20_000
 #: A directory or a program that a command names by an absolute path.
-_ABSOLUTE = re.compile(r"(?:^|(?:^|[;&|] ?)cd )(/[^\s`;&|'\"…]+)")
+_ABSOLUTE = lazy_pattern(r"(?:^|(?:^|[;&|] ?)cd )(/[^\s`;&|'\"…]+)")
 #: Sessions and projects that are remembered.
 _MOST_SESSIONS, _MOST_PROJECTS = 200, 20
 #: What is known is read again at most so often (seconds), and not for more than this share of a processor.

@@ -11,9 +11,10 @@ _PARAMETERS = ((-8, "", 1), (-1, "MALLOC_TRIM_THRESHOLD_", 8 << 20), (-3, "MALLO
 
 
 def limit_free_memory() -> None:
-    """Have the C library return free memory early, where it is glibc and the environment does not say otherwise.
+    """Have the C library use one arena and return free memory early, where it is glibc.
 
-    Call it before there are threads. Child processes go on as the environment says: theirs ends with them.
+    Thresholds that the environment sets stay. Call it before there are threads. Child processes go on as the environment says:
+    theirs ends with them.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -52,8 +52,8 @@ _RULES = frozenset({MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFE
 #: How a pasted terminal begins.
 _PROMPTS = ("❯", "➜", "$ ", "> ", "C:\\>", "PS C:\\")
 _REMOVES = lazy_pattern(r"(?:^|[;&|\n][ \t]*)(?:git\s+)?rm\s+(?P<arguments>[^;&|\n]+)")
-_MOVES = re.compile(r"(?:^|[;&|\n][ \t]*)cd\s+([^\s;&|]+)")
-_DONE = re.compile(r"^(?:[-*] )?\[[xX]\] (?P<task>\S.*)$", re.M)
+_MOVES = lazy_pattern(r"(?:^|[;&|\n][ \t]*)cd\s+([^\s;&|]+)")
+_DONE = lazy_pattern(r"^(?:[-*] )?\[[xX]\] (?P<task>\S.*)$", re.M)
 
 
 def is_result(text: str, event: Event | None, label: str) -> bool:
