@@ -119,7 +119,7 @@ def _written(held: VectorRows, folder: Path, graph_from: int | None) -> tuple[Ve
     stored.write_rows(held, folder, DocType.GRIP, graph_from)
     took = time.process_time() - began
     found = stored.read_rows(FolderContents(folder, seal_folder(folder), folder), DocType.GRIP, held.codes.shape[1])
-    size = (folder / stored.files_of(DocType.GRIP)[0]).stat().st_size
+    size = sum((folder / name).stat().st_size for name in stored.files_of(DocType.GRIP)[:2] if (folder / name).exists())
     return found, took / len(found.codes) * 1e6, size / len(found.codes)
 
 

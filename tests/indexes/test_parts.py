@@ -1,7 +1,7 @@
 """Parts: what is written is what is read, and every damage to every file is said and nothing else happens."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,20 @@ def test_row_numbers_take_two_bytes_in_the_files_of_tables_that_are_not_large(
     for table in TABLES:
         assert again.body.table(table).indices.itemsize == width
         assert again.body.table(table).rows_at(slice(None)).dtype == np.int32
+
+
+def test_times_of_grips_that_their_keys_begin_with_take_no_room(tmp_path: Path) -> None:
+    made = part()
+    times = np.arange(len(made.grips)) * 977 + 1_760_000_000_000
+    grips = replace(made.grips, hi=times.astype("<u8") << np.uint64(16) | np.uint64(7), start=times, end=times)
+    later = replace(grips, start=times + 1, end=times + 1)
+    shared = replace(grips, start=times + 1)
+    sizes = []
+    for name, table in (("key", grips), ("later", later), ("both", shared)):
+        told = write_shard(Bm25Kind(), replace(made, grips=table), tmp_path / name)
+        assert equal(read_shard(Bm25Kind(), tmp_path / name, told, tmp_path), replace(made, grips=table))
+        sizes.append(told["grips.npys"].size)
+    assert [size - sizes[0] for size in sizes] == [0, 8 * len(times), 16 * len(times)]
 
 
 def test_the_files_of_a_part_are_those_expected_and_for_their_owner_alone(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ UNIT_COLUMN_NAMES = ("key", "level", "end", "nodes", "grips", "session")
 _STRING_COLUMNS = ("project", "agents", "speakers")
 #: Columns that often have one value in all rows: only then it is written once.
 _SHARED_COLUMNS = (*_STRING_COLUMNS, "level", "kind", "scope", "message", "role", "asks", "turn")
+#: Bits of the upper half of a key that are below its time.
+_BELOW_TIME = 16
 #: Code of the level of segments.
 SEGMENT_CODE = LEVELS.index(TocLevel.SEGMENT)
 
@@ -122,12 +124,14 @@ class Columns:
     def as_arrays(self) -> dict[str, Array]:
         """Return all columns by name, as they are written.
 
-        Of a column whose values are equal, only the first; none of ends that are the starts; codes of strings in a byte if
-        they are few. Together a third of the bytes of a table of grips.
+        Of a column whose values are equal, only the first; none of ends that are the starts, nor of starts that are the times
+        that keys begin with; codes of strings in a byte if they are few. Together half of the bytes of a table of grips.
         """
         arrays: dict[str, Array] = {n: getattr(self, n) for n in COLUMN_NAMES}
         if np.array_equal(self.end, self.start):
             arrays["end"] = self.end[:0]
+        if np.array_equal(self.start, _times_of(self.hi)):
+            arrays["start"] = self.start[:0]
         for name in _STRING_COLUMNS:
             if arrays[name].max(initial=0) <= np.iinfo(np.uint8).max:
                 arrays[name] = arrays[name].astype(np.uint8)
@@ -140,7 +144,8 @@ class Columns:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> "Columns":
         """Return the columns that `as_arrays` returned, views of the arrays. Raises IndexUnreadable if lengths differ."""
         rows = len(arrays["hi"])
-        columns = {**arrays, "end": arrays["end"] if len(arrays["end"]) else arrays["start"]}
+        start = arrays["start"] if len(arrays["start"]) else _times_of(arrays["hi"])
+        columns = {**arrays, "start": start, "end": arrays["end"] if len(arrays["end"]) else start}
         if not {len(column) for column in columns.values()} <= {1, rows}:
             raise IndexUnreadable("the columns of a table have different lengths")
         return cls(**{n: column if len(column) == rows else np.broadcast_to(column, rows) for n, column in columns.items()})
@@ -223,6 +228,12 @@ class Units:
         """Return by name the columns that are stored."""
         columns = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
         return dict(zip(UNIT_COLUMN_NAMES, columns, strict=True))
+
+
+def _times_of(hi: Array) -> Array:
+    """Return the times that the keys of events and grips begin with: their upper 48 bits of 128."""
+    times: Array = (hi >> np.uint64(_BELOW_TIME)).astype(np.int64)
+    return times
 
 
 def _first_rows(counts: Array) -> Array:

@@ -110,6 +110,10 @@ class FolderContents:
         view = memoryview(sink.getvalue() if in_memory else mmap.mmap(sink.fileno(), 0, access=mmap.ACCESS_READ))
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
+    def __contains__(self, name: str) -> bool:
+        """Return whether a file was read."""
+        return name in self._views
+
     def bytes_of(self, name: str) -> memoryview:
         """Return a view of a file's bytes; raises KeyError if not read."""
         return self._views[name]

@@ -28,7 +28,7 @@ GRAPH_FROM = 100_000
 #: Rows that a graph returns, and visits at least. It finds .990 of the ten most similar at 20,000 rows, .988 at 200,000 and
 #: .983 at 363,000; with 256 too few. Fusion needs 360.
 RETURNED_ROWS = 512
-#: Parameters of a graph (0.1 to 0.3 ms and 148 bytes a row), and of an index that only stores rows (3 us and 44 bytes).
+#: Parameters of a graph (0.1 to 0.3 ms and 148 bytes a row), and of an index that is only looked into.
 _CONNECTIVITY, _EXPANSION_ADD = 16, 128
 _NO_CONNECTIVITY, _NO_EXPANSION = 2, 1
 #: A query is far from all rows if its tenth neighbour is this many times as far as the third quartile of rows' tenth
@@ -83,14 +83,12 @@ class Graph:
         return cls(index, data, least, order, first, threading.Lock())
 
 
-def save_index(codes: Array, path: Path, with_graph: bool) -> float | None:
-    """Write distinct rows as a usearch index, in order; not synced.
+def save_index(codes: Array, path: Path) -> float:
+    """Write distinct rows as a usearch index with a graph, in order; not synced.
 
-    `codes` are `(n, dimensions)` int8. Returns `Graph.least`, from up to 256 of its own rows, with a graph, else
-    None. Raises OSError.
+    `codes` are `(n, dimensions)` int8, some at least. Returns `Graph.least`, from up to 256 of its own rows. Raises OSError.
     """
-    settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
-    index = _create_index(codes.shape[1], *settings)
+    index = _create_index(codes.shape[1], _CONNECTIVITY, _EXPANSION_ADD)
     for start in range(0, len(codes), _SLICE):
         rows = codes[start : start + _SLICE]
         # One thread, so that rows keep their order; not copied, as they live until they are saved.
@@ -99,8 +97,6 @@ def save_index(codes: Array, path: Path, with_graph: bool) -> float | None:
         index.save(path)
     except RuntimeError as error:
         raise OSError(f"{path.name} of the index cannot be written: {error}") from error
-    if not with_graph:
-        return None
     sample = codes[np.unique(np.linspace(0, len(codes) - 1, _SAMPLE).astype(np.int64))]
     tenth = [index.search(row, _TENTH + 1, threads=1).distances[-1] for row in sample]
     return float(1 - _FAR * np.quantile(tenth, 0.75))

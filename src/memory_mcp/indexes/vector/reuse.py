@@ -80,7 +80,7 @@ class VectorReuse:
         self._pieces = pieces = []
         for entry in self._list_entries(folder):
             try:
-                files = {name: entry.files[name] for t in TABLES for name in files_of(t)}
+                files = {name: entry.files[name] for t in TABLES for name in files_of(t) if name in entry.files}
                 contents = FolderContents(folder.shards_path / entry.name, files, self._directory)
                 pieces += [read_rows(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
             except (IndexUnreadable, ValueError, KeyError) as error:
