@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.ids import EventId, make_key, short_grip
 from memory_mcp.model.segment import Segment
@@ -22,10 +23,10 @@ from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events as duck_events
 from memory_mcp.storage.duckdb import open_storage, text_search
-from memory_mcp.storage.duckdb.keyed_file import EVENTS, KeyedFile
-from memory_mcp.storage.duckdb.keyed_rows import PATH
+from memory_mcp.storage.duckdb.keyed_file import EVENTS, NODES, PAIRS, KeyedFile
+from memory_mcp.storage.duckdb.keyed_rows import PATH, KeyedRows
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.storage.values import Scope
+from memory_mcp.storage.values import Build, Scope
 from tests.factories import a_small_history, draft, run_of
 from tests.fakes import FakeClock
 from tests.filled import filled
@@ -228,6 +229,85 @@ def test_a_copy_of_another_time_is_noticed(settings: Settings, tmp_path: Path) -
     copied = read_by_key(storage)
     storage.close()
     assert copied == read_from_the_store(directory, tmp_path / "plain")
+
+
+def copy_as_killed(directory: Path, target: Path) -> Path:
+    """What a process that is killed now leaves behind."""
+    return shutil.copytree(directory, target, ignore=shutil.ignore_patterns("lock", "*.sock"))
+
+
+def make_counts(storage: Storage, more: int) -> Build:
+    """A build of other counts of periods alone, which takes no number of a change."""
+    days = [node for node in storage.toc.iter_nodes() if node.level is TocLevel.DAY]
+    return Build(count_updates=tuple(replace(node, event_count=node.event_count + more) for node in days))
+
+
+def test_new_counts_alone_are_those_of_the_store_after_a_kill(settings: Settings, tmp_path: Path) -> None:
+    storage = open_storage(settings.storage.directory)
+    assert storage.copy_rows(never) > 0
+    build = make_counts(storage, 7)
+    version = storage.toc.current_version()
+    storage.toc.publish_build(build)
+    assert storage.toc.current_version() == version
+    killed = copy_as_killed(settings.storage.directory, tmp_path / "killed")
+    storage.close()
+    for _ in range(2):
+        again = open_storage(killed)
+        again.copy_rows(never)
+        ids = [node.node_id for node in build.count_updates]
+        assert {i: n.event_count for i, n in again.toc.get_nodes(ids).items()} == {
+            node.node_id: node.event_count for node in build.count_updates
+        }
+        again.close()
+
+
+def test_a_copy_that_was_closed_is_read_again_and_after_a_kill_filled_again(settings: Settings, tmp_path: Path) -> None:
+    directory = settings.storage.directory
+    storage = open_storage(directory)
+    rows = storage.copy_rows(never)
+    killed = copy_as_killed(directory, tmp_path / "killed")
+    storage.close()
+    closed, left = open_storage(directory), open_storage(killed)
+    events = sum(len(batch) for batch in left.events.iter_all())
+    assert closed.copy_rows(never) == 0
+    # Events have sums of their own.
+    assert left.copy_rows(never) == rows - events
+    assert read_by_key(left) == read_by_key(closed)
+    closed.close()
+    left.close()
+
+
+def test_what_is_committed_while_a_table_becomes_whole_is_in_the_copy(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(settings.storage.directory)
+    build, take_pending = make_counts(storage, 7), KeyedRows._take_pending
+    published: list[int] = []
+
+    def publish_meanwhile(rows: KeyedRows, file: KeyedFile, table: str, *limit: int) -> None:
+        if table == NODES and not published:
+            writer = threading.Thread(target=lambda: published.append(storage.toc.publish_build(build)))
+            writer.start()
+            writer.join()
+        take_pending(rows, file, table, *limit)
+
+    monkeypatch.setattr(KeyedRows, "_take_pending", publish_meanwhile)
+    storage.copy_rows(never)
+    assert len(published) == 1
+    storage.toc.drop_caches()
+    for node in build.count_updates:
+        assert storage.toc.get_nodes([node.node_id])[node.node_id].event_count == node.event_count
+    storage.close()
+
+
+def test_rows_that_wait_together_are_taken_in_one_after_another(tmp_path: Path) -> None:
+    file = KeyedFile(tmp_path / "indexes" / "rows.sqlite")
+    file.add_rows(NODES, [(1, b"first"), (1, None), (1, b"again"), (2, b"gone"), (2, None)])
+    assert file.read_values(NODES, [1, 2]) == [(1, b"again")]
+    # What hides another is hidden itself by a third, with which the first is hidden too.
+    file.add_rows(PAIRS, [(10, 20), (20, 30)])
+    assert sorted(file.read_pairs([10, 20, 30])) == [(10, 30), (20, 30)]
+    file.close()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -76,13 +76,11 @@ _LINES = 64
 _FIRST_DICTIONARY, _NEXT_DICTIONARY, _DICTIONARY_GROUPS = 8, 4, 60
 #: Bits of a key below its time; which bytes of an event's key find the grips that begin in it.
 _HASH_BITS, _START = 80, slice(6, 11)
-#: Bytes of a page: with 4096 a fifth of the pages of blocks is empty.
-_PAGE = 16_384
+#: Bytes of a page: with 4096 a fifth of the pages of blocks is empty. Parameters of one statement at most.
+_PAGE, _MANY = 16_384, 500
 #: Whether an event has another time than its key begins with.
 _DELAYED = "delayed"
 _STREAM = "(SELECT code FROM stream WHERE key = ?)"
-#: Parameters of one statement at most.
-_MANY = 500
 
 
 class KeyedFile:
@@ -108,10 +106,14 @@ class KeyedFile:
             self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._con.execute(f"PRAGMA page_size = {_PAGE}")
             self._con.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        # A kill leaves whole transactions; a power loss may take the last ones, which is noticed. The log shrinks after filling.
-        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 1048576", "cache_size = -2000"):
+        # The log shrinks after filling.
+        for setting in ("journal_mode = WAL", "journal_size_limit = 1048576", "cache_size = -2000", "mmap_size = 268435456"):
             self._con.execute(f"PRAGMA {setting}")
-        self._con.execute("PRAGMA mmap_size = 268435456")
+        #: What the last one to close it noted, None for nothing. It is not noted any more, on disk too.
+        self.version: int | None = self.read_meta("version")
+        self.write_meta("version", None)
+        # A kill leaves whole transactions; a power loss may take the last ones, which is noticed.
+        self._con.execute("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
         """Close the file; its log is taken in."""
@@ -149,8 +151,7 @@ class KeyedFile:
         sql = "SELECT total(length(body)) FROM block WHERE number >= ? AND number < ?"
         [group_size] = self._con.execute(sql, [number // _GROUP * _GROUP, number]).fetchone()
         size = sum(len(line) for _, line in block)
-        places: list[tuple[bytes, int, int, int]] = []
-        blocks: list[Row] = []
+        places, blocks = list[tuple[bytes, int, int, int]](), list[Row]()
         rows_by_group: dict[int, list[Row]] = {}
         for stream, row in rows:
             code, names = streams[stream]
@@ -251,8 +252,8 @@ class KeyedFile:
         sql = f"SELECT DISTINCT line / ? FROM event WHERE stream = {_STREAM} AND (ts, id) BETWEEN (?, ?) AND (?, ?)"
         numbers: set[int] = set()
         for stream, (start, start_key), (end, end_key) in spans:
-            parameters = [_LINES * _GROUP, stream, start, pack_key(start_key), end, pack_key(end_key)]
-            numbers.update(number for (number,) in self._con.execute(sql, parameters))
+            rows = self._con.execute(sql, [_LINES * _GROUP, stream, start, pack_key(start_key), end, pack_key(end_key)])
+            numbers.update(number for (number,) in rows)
         return numbers
 
     def _list_groups_at(self, times: tuple[int, int]) -> set[int]:
@@ -319,7 +320,7 @@ class KeyedFile:
         return blocks
 
     def add_rows(self, table: str, rows: Sequence[Row]) -> None:
-        """Add rows of any other table; they replace those with their keys.
+        """Add rows of any other table, in order; they replace those with their keys.
 
         Grips: key, keys of first and last event, and five integers. Pairs: hidden and shown key. Segments: key and the rest of
         the row. Nodes: key and value; None removes the node.
@@ -329,19 +330,20 @@ class KeyedFile:
         elif table == PAIRS:
             self._add_pairs([(pack_key(hidden), pack_key(shown)) for hidden, shown in rows])
         elif table == SEGMENTS:
-            self._put_values(table, [(key, json.dumps(values).encode("ascii")) for key, *values in rows])
+            self._put_values(table, {key: json.dumps(values).encode("ascii") for key, *values in rows})
         else:
-            self._put_values(table, rows)
+            self._put_values(table, dict(rows))
 
     def _add_pairs(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add pairs; what a newly hidden event hid is hidden by its shown one from now on."""
-        self._con.executemany("UPDATE pair SET shown = ? WHERE shown = ?", [(shown, hidden) for hidden, shown in pairs])
-        self._con.executemany("INSERT OR REPLACE INTO pair VALUES (?, ?)", pairs)
+        """Add pairs in order; what a newly hidden event hid is hidden by its shown one from now on."""
+        for hidden, shown in pairs:
+            self._con.execute("UPDATE pair SET shown = ? WHERE shown = ?", [shown, hidden])
+            self._con.execute("INSERT OR REPLACE INTO pair VALUES (?, ?)", [hidden, shown])
 
-    def _put_values(self, table: str, rows: Sequence[Row]) -> None:
-        packed = [(key, pack_value(value)) for key, value in rows if value is not None]
+    def _put_values(self, table: str, values: Mapping[int, bytes | None]) -> None:
+        packed = [(key, pack_value(value)) for key, value in values.items() if value is not None]
         self._con.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", packed)
-        self._con.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key, value in rows if value is None])
+        self._con.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key, value in values.items() if value is None])
 
     def read_values(self, table: str, keys: Iterable[int]) -> list[tuple[int, bytes]]:
         """Return key and value of those segments or nodes that are here; a segment's value is a JSON list."""
@@ -382,14 +384,12 @@ class KeyedFile:
         self._clear_caches()
 
     def _clear_caches(self) -> None:
-        self._blocks.clear()
-        self._packers.clear()
-        self._names.clear()
+        for cache in (self._blocks, self._packers, self._names):
+            cache.clear()
 
     def _fetch_many(self, sql: str, parameters: Iterable[bytes | int]) -> list[Row]:
         every, rows = list(parameters), list[Row]()
-        for start in range(0, len(every), _MANY):
-            some = every[start : start + _MANY]
+        for some in (every[start : start + _MANY] for start in range(0, len(every), _MANY)):
             rows += self._con.execute(sql.format(",".join("?" * len(some))), some).fetchall()
         return rows
 

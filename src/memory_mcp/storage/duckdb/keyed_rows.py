@@ -5,7 +5,8 @@ DuckDB scans for it: at 48,000 events a message with its neighbours takes 25 ms 
 Invariants
 1. Rows are returned only while the file holds the committed rows of their table, no more and no fewer; events by id also while
    later ones are missing. When it is opened, the number and the XOR of its events, and the last change that it has, are
-   compared with the store's; from then on each commit is followed before the next read.
+   compared with the store's; from then on each commit is followed before the next read. Not every commit has a number: the
+   change is noted when it is closed, and what a killed process left is filled again.
 2. Whatever is wrong with the file, the caller gets None and reads the store; the file is filled again by `fill`.
 3. Forgetting removes the file before it commits.
 """
@@ -117,7 +118,11 @@ class KeyedRows:
         """Take in what was committed, and close the file."""
         with self._lock:
             with self._guard_file():
-                self._note_version()
+                if self._file is not None:
+                    version = self._numbers.committed
+                    self._take_all_pending(self._file)
+                    if self._verified.issuperset(_ROWS_AFTER):
+                        self._file.write_meta("version", version)
             self._close()
 
     def read_events(self, keys: Sequence[int]) -> tuple[list[Row], Set[int]]:
@@ -257,14 +262,9 @@ class KeyedRows:
             with file.begin_transaction():
                 file.add_rows(table, [pending.popleft() for _ in range(min(len(pending), limit))])
 
-    def _note_version(self) -> None:
-        """Take in what was committed, and note in the file of which change it is if every table is whole."""
-        file, version = self._file, self._numbers.committed
-        if file is not None:
-            for table in self._verified.intersection(_ROWS_AFTER):
-                self._take_pending(file, table)
-            if self._verified.issuperset(_ROWS_AFTER):
-                file.write_meta("version", version)
+    def _take_all_pending(self, file: KeyedFile) -> None:
+        for table in self._verified.intersection(_ROWS_AFTER):
+            self._take_pending(file, table)
 
     def fill(self, should_stop: Callable[[], bool]) -> int:
         """Verify the file, and copy what is missing, in portions; return how many rows were copied.
@@ -295,7 +295,8 @@ class KeyedRows:
                         return
                     self._take_pending(self._file, table, _EVENT_PORTION)
         with self._lock:
-            self._note_version()
+            if self._file is not None:
+                self._take_all_pending(self._file)
 
     def _verify(self, store_id: str) -> None:
         """Compare unverified tables with the store; those that differ are emptied and filled.
@@ -317,14 +318,13 @@ class KeyedRows:
             self._verify_tables(file)
 
     def _verify_tables(self, file: KeyedFile) -> None:
-        is_current = file.read_meta("version") == self._numbers.committed
+        is_current = file.version == self._numbers.committed
         for table in [table for table in _ROWS_AFTER if table not in self._verified]:
             self._pending[table].clear()
             if is_current and table not in self._distrusted:
                 self._verified.add(table)
                 continue
             file.clear_table(table)
-            file.write_meta("version", -1)
             self._filled_to[table] = _FIRST_KEY
         self._distrusted.clear()
 
@@ -363,10 +363,10 @@ class KeyedRows:
             with file.begin_transaction():
                 file.add_rows(table, rows)
             return
-        # What was committed meanwhile comes over what was read.
+        # What was committed meanwhile comes over what was read. In this order: `note_rows` takes no lock and needs one of both.
+        self._verified.add(table)
         del self._filled_to[table]
         self._take_pending(file, table)
-        self._verified.add(table)
 
     def _open(self, store_id: str) -> KeyedFile:
         assert self._path is not None
@@ -374,7 +374,8 @@ class KeyedRows:
         if file.read_meta("store") != store_id:
             for table in (EVENTS, *_ROWS_AFTER):
                 file.clear_table(table)
-            for name, value in (("events", None), ("version", -1), ("store", store_id)):
+            file.version = None
+            for name, value in (("events", None), ("store", store_id)):
                 file.write_meta(name, value)
         return file
 
