@@ -5,7 +5,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,14 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.base import metrics
 from memory_mcp.base.children import Child
 from memory_mcp.base.errors import LayerUnavailable
-from memory_mcp.indexes import build
+from memory_mcp.indexes import build, units
 from memory_mcp.indexes import keeper as keeping
 from memory_mcp.indexes.base import Health
 from memory_mcp.indexes.build import ShardBuilder
 from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.search.layers.base import Query
+from memory_mcp.storage.base import Storage
 from tests.factories import a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same
@@ -417,6 +419,79 @@ def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, t
     while keeper.maintain():
         continue
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "rhodium3"))
+
+
+def test_indexes_that_are_both_missing_are_built_from_units_that_are_read_once(
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "BULK", 0)
+    both = [keeper_of(kept.storage, tmp_path / name) for name in ("one", "other")]
+    reads = list[Storage]()
+
+    def read_counted(storage: Storage, read: Callable[[Storage], object] = units.iter_all_units) -> object:
+        reads.append(storage)
+        return read(storage)
+
+    monkeypatch.setattr(units, "iter_all_units", read_counted)
+    for keeper in both:
+        keeper.load()
+        assert keeper.needs_rebuild
+    both[0].begin_rebuild_with(both[1:])
+    built_by = both[0].builder
+    assert built_by is not None
+    assert built_by is both[1].builder
+    built_by.join(PATIENCE)
+    assert len(reads) == 1
+    scratch = from_scratch(kept.storage, tmp_path / "scratch")
+    for keeper in both:
+        assert not keeper.needs_rebuild
+        assert not keeper.maintain()
+        same(keeper.index, scratch, QUERIES)
+
+
+def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
+) -> None:
+    monkeypatch.setattr(keeping, "BULK", 0)
+    good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
+
+    def fail(*_: object, **__: object) -> object:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(bad.shard_builder, "start_builders", fail)
+    monkeypatch.setattr(bad.shard_builder, "build_shards", fail)
+    for keeper in (good, bad):
+        keeper.load()
+    good.begin_rebuild_with([bad])
+    assert good.builder is not None
+    good.builder.join(PATIENCE)
+    assert not good.needs_rebuild
+    assert not good.status().ready
+    time_stands.advance(LONGEST_WAIT)
+    assert healed(good)
+    assert not healed(bad)
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_memory_whose_indexes_are_all_missing_builds_them_at_once(
+    kept: App, data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "BULK", 0)
+    kept.close()
+    app = opened(data_dir, clock, teleport=TeleportSettings())
+    try:
+        app.accelerators.maintain()
+        builders = {keeper.builder for keeper in app.accelerators.keepers.values()}
+        assert len(app.accelerators.keepers) == 2
+        (builder,) = builders
+        assert builder is not None
+        builder.join(PATIENCE)
+        assert {name: status.ready for name, status in app.accelerators.index_statuses().items()} == {
+            "bm25": True,
+            "vector": True,
+        }
+    finally:
+        app.close()
 
 
 def test_many_writes_of_one_session_need_no_child_process(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:

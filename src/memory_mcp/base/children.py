@@ -242,8 +242,8 @@ class Child:
                 self._answers.popleft().set_exception(error)
 
 
-def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Iterator[Any]:
-    """Give each request to one child of every group.
+def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Iterator[tuple[int, Any]]:
+    """Give each request to one child of every group; yield (index of the group, answer).
 
     Whichever has room; every child's answers are yielded as they come. The groups are of one size. A child has at most `_AHEAD`
     requests at once; the next request is taken only when there is room. Raises what a child raised, OSError or EOFError if one
@@ -254,10 +254,10 @@ def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Itera
         for child in [*group] * _AHEAD:
             room.put((child, None))
     for packed in chain(map(Packed.of, requests), repeat(None, _AHEAD * len(groups[0]))):
-        for room in rooms:
+        for index, room in enumerate(rooms):
             child, answer = room.get()
             if answer is not None:
-                yield answer.result()
+                yield index, answer.result()
             if packed is not None:
                 child.submit(packed).add_done_callback(partial(_free_place, room, child))
 

@@ -254,6 +254,9 @@ class Accelerators:
 
         self.load()
         with self._following:
+            missing = [keeper for keeper in self.keepers.values() if keeper.needs_rebuild]
+            if len(missing) > 1:
+                missing[0].begin_rebuild_with(missing[1:])
             far = [keeper for keeper in self.keepers.values() if keeper.needs_bulk_follow]
             if len(far) > 1:
                 far[0].follow_with(far[1:])

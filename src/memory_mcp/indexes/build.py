@@ -50,11 +50,18 @@ class ShardBuilder:
                 yield cast("list[BuiltShard]", maker.answer_request(FinishRequest()))
                 return
             count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
-            directory = self._index.folder.directory
-            children = [stack.enter_context(self._start_child(kind, cutoffs, directory)) for _ in range(count)]
-            for added in feed([children], frames):
+            children = stack.enter_context(self.start_builders(count, keep_cutoffs))
+            for _, added in feed([children], frames):
                 on_progress(added)
             yield [built for shards in _finish_all(children) for built in shards]
+
+    @contextmanager
+    def start_builders(self, count: int, keep_cutoffs: bool = True) -> Iterator[list[Child]]:
+        """Yield `count` children that make shards of a new generation."""
+        kind, cutoffs = self._index.target_kind, self._index.cutoffs if keep_cutoffs else {}
+        with ExitStack() as stack:
+            directory = self._index.folder.directory
+            yield [stack.enter_context(self._start_child(kind, cutoffs, directory)) for _ in range(count)]
 
     @contextmanager
     def start_follower(self) -> Iterator[Child]:
@@ -92,6 +99,19 @@ def build_in_all(children: Sequence[Child], frames: Iterable[Sequence[Source]]) 
     for _ in feed([[child] for child in children], frames):
         pass
     return _finish_all(children)
+
+
+def build_all_shards(
+    groups: Sequence[Sequence[Child]], frames: Iterable[Sequence[Source]], on_progress: Callable[[int, int], None]
+) -> list[list[BuiltShard]]:
+    """Return the shards that each group of children makes of the same units, packed once.
+
+    `on_progress` gets the index of a group and a number of documents it has added.
+    """
+    for index, added in feed(groups, frames):
+        on_progress(index, added)
+    built = iter(_finish_all([child for group in groups for child in group]))
+    return [[shard for _ in group for shard in next(built)] for group in groups]
 
 
 def _finish_all(children: Sequence[Child]) -> list[list[BuiltShard]]:

@@ -4,6 +4,7 @@ A change names a node, which is read from the store as it is now: a change handl
 has the same result.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.build import ShardBuilder, build_in_all
+from memory_mcp.indexes.build import ShardBuilder, build_all_shards, build_in_all
 from memory_mcp.indexes.document import Source, Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
@@ -161,9 +162,7 @@ def rebuild_index(
     `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents that
     retention dropped come back.
     """
-    derived = storage.outbox.get_checkpoint(_DERIVER)
-    last = storage.toc.current_version()
-    position = Position(last, derived, change_subject(storage, last))
+    position = _find_position(storage)
     counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:
@@ -173,8 +172,46 @@ def rebuild_index(
             on_progress(done)
         give_way()
 
-    segments = storage.toc.tally_days(*EVERY_DAY, None).segments
-    with builder.build_shards(units.iter_all_units(storage), keep_cutoffs, count, segments) as built:
+    with builder.build_shards(units.iter_all_units(storage), keep_cutoffs, count, count_segments(storage)) as built:
         failpoint("index.built")
         index.adopt_shards(built, position, cutoffs=None if keep_cutoffs else {})
     return done
+
+
+def rebuild_together(
+    storage: Storage,
+    members: Sequence[tuple[LiveIndex[Any], ShardBuilder]],
+    on_progress: Callable[[int, int], None],
+    give_way: Callable[[], object] = lambda: None,
+) -> None:
+    """Build new generations of several indexes in children, committed, from units that are read once.
+
+    `on_progress` gets the position of an index in `members` and a number of documents that it has more; `give_way` is
+    called each time.
+    """
+    position = _find_position(storage)
+
+    def count(index: int, added: int) -> None:
+        on_progress(index, added)
+        give_way()
+
+    with ExitStack() as stack:
+        # Every unit goes to a child of each index: with one each, two processors are in use.
+        share = 2 if (os.cpu_count() or 1) > len(members) else 1
+        groups = [stack.enter_context(builder.start_builders(share)) for _, builder in members]
+        built = build_all_shards(groups, units.iter_all_units(storage), count)
+        failpoint("index.built")
+        for (index, _), shards in zip(members, built, strict=True):
+            index.adopt_shards(shards, position)
+
+
+def count_segments(storage: Storage) -> int:
+    """Return the number of segments of the tree."""
+    return storage.toc.tally_days(*EVERY_DAY, None).segments
+
+
+def _find_position(storage: Storage) -> Position:
+    """Return the position of an index that holds everything there is now."""
+    derived = storage.outbox.get_checkpoint(_DERIVER)
+    last = storage.toc.current_version()
+    return Position(last, derived, change_subject(storage, last))

@@ -6,7 +6,8 @@ Change here: when an index is built anew.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from memory_mcp.base.dataclass import dataclass
@@ -19,10 +20,12 @@ from memory_mcp.indexes.follow import (
     ChangedUnits,
     FollowedIndex,
     change_subject,
+    count_segments,
     follow_changes,
     follow_in_children,
     read_changes,
     rebuild_index,
+    rebuild_together,
 )
 from memory_mcp.indexes.live import BUFFER_LIMIT, LiveIndex
 from memory_mcp.indexes.units import is_segment
@@ -183,6 +186,12 @@ class Keeper:
             return self._documents_built, max(self._documents_built, self.status().documents)
         return 0, waiting_changes
 
+    @property
+    def needs_rebuild(self) -> bool:
+        """Whether it must be built anew, nothing builds it, and no build of it has failed."""
+        idle = not self._closed and not self._failed_builds and (self.builder is None or not self.builder.is_alive())
+        return idle and (not self.index.verify_files() or self.index.is_outdated)
+
     def begin_rebuild(self) -> None:
         """Start a rebuild in a thread, unless one runs or just failed."""
         if time.monotonic() < self._rebuild_at:
@@ -191,16 +200,79 @@ class Keeper:
             self.builder = threading.Thread(target=self._try_rebuild, name=f"building {self.index.kind.name}", daemon=True)
             self.builder.start()
 
+    def begin_rebuild_with(self, other_keepers: "Sequence[Keeper]") -> None:
+        """Start a rebuild together with other indexes that need one, if there is much to read.
+
+        After a failure each is built by itself, so that one that cannot be built keeps no other from it.
+        """
+        if count_segments(self._storage) <= BULK:
+            return
+        together = [self, *other_keepers]
+        names = ", ".join(keeper.index.kind.name for keeper in together)
+        builder = threading.Thread(target=self._try_rebuild_all, args=(together,), name=f"building {names}", daemon=True)
+        for keeper in together:
+            keeper.builder = builder
+        builder.start()
+
     def _try_rebuild(self) -> None:
         try:
             self.rebuild()
             self._failed_builds = 0
         except Exception as error:
-            self._failed_builds += 1
-            self._rebuild_at = time.monotonic() + _retry_delay(self._failed_builds)
-            self.index.last_error = str(error)
+            self._note_failed_build(error)
             if not self._closed:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
+
+    def _note_failed_build(self, error: Exception) -> None:
+        self._failed_builds += 1
+        self._rebuild_at = time.monotonic() + _retry_delay(self._failed_builds)
+        self.index.last_error = str(error)
+
+    def _try_rebuild_all(self, keepers: "Sequence[Keeper]") -> None:
+        try:
+            with ExitStack() as stack:
+                for keeper in keepers:
+                    stack.enter_context(keeper._hold_build())
+                self._rebuild_all(keepers)
+        except Exception as error:
+            for keeper in keepers:
+                keeper._note_failed_build(error)
+            if not self._closed:
+                log.exception("the indexes could not be built together; each is built on its own")
+
+    def _rebuild_all(self, keepers: "Sequence[Keeper]") -> None:
+        """Build new generations of indexes whose builds are held, then merge the parts of each."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        began = time.monotonic()
+
+        def count(index: int, added: int) -> None:
+            keeper = keepers[index]
+            keeper._documents_built = (keeper._documents_built or 0) + added
+
+        with BUILDS.wait_turn(lambda: self._closed), span("index_rebuild"):
+            rebuild_together(self._storage, [(k.index, k.shard_builder) for k in keepers], count, self._give_way)
+        with ThreadPoolExecutor(len(keepers)) as threads:
+            for _ in threads.map(lambda keeper: keeper._end_build(began), keepers):
+                continue
+
+    def _end_build(self, began: float) -> None:
+        """Merge the parts of a new generation: each child made some of its own."""
+        while self.index.merge_once(thoroughly=True):
+            continue
+        self.last_rebuild_secs = time.monotonic() - began
+
+    @contextmanager
+    def _hold_build(self) -> Iterator[None]:
+        """Hold the build of this index for the block. Raises IndexNotReady if one is running."""
+        if not self._building.acquire(blocking=False):
+            raise _build_running_error(self.index.kind.name)
+        try:
+            self._documents_built = 0
+            yield
+        finally:
+            self._documents_built = None
+            self._building.release()
 
     def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> RebuildResult:
         """Build a new generation from the store; the old one serves meanwhile.
@@ -208,26 +280,17 @@ class Keeper:
         `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back.
         Waits for builds of other indexes. Raises IndexNotReady if a build of this one is running.
         """
-        if not self._building.acquire(blocking=False):
-            raise _build_running_error(self.index.kind.name)
         began = time.monotonic()
-        try:
-            self._documents_built = 0
 
-            def count(done: int) -> None:
-                self._documents_built = done
-                on_progress(done)
+        def count(done: int) -> None:
+            self._documents_built = done
+            on_progress(done)
 
+        with self._hold_build():
             with BUILDS.wait_turn(lambda: self._closed), span("index_rebuild"):
                 done = rebuild_index(self._storage, self.index, self.shard_builder, count, self._give_way, keep_cutoffs)
-            # Each child made parts of its own.
-            while self.index.merge_once(thoroughly=True):
-                continue
-            self.last_rebuild_secs = time.monotonic() - began
-            return RebuildResult(done, int(self.last_rebuild_secs * 1000))
-        finally:
-            self._documents_built = None
-            self._building.release()
+            self._end_build(began)
+            return RebuildResult(done, int((time.monotonic() - began) * 1000))
 
     def purge(self) -> None:
         """Index every change and remove all bytes of dropped documents.

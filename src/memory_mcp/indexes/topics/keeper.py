@@ -322,7 +322,7 @@ class TopicKeeper:
         model = str(embedder.fingerprint()["folder"]) if embedder else ""
         child = self._child = Child("memory_mcp.indexes.topics.child", GroupingSetup(str(self.folder.shards_path / name), model))
         try:
-            count: int = sum(feed([[child]], self._iter_documents()))
+            count: int = sum(added for _, added in feed([[child]], self._iter_documents()))
             at_ms = self._clock.now_ms()
             result: GroupingResult = child.ask(GroupingRequest(tuple(self._storage.topics.list_topics()), names, at_ms))
             failpoint("topics.grouped")
