@@ -157,3 +157,20 @@ def test_the_session_that_asks_and_questions_to_the_memory_are_no_work(app: App)
     own = Asked(None, excluded=frozenset({ExcludedSession("asks")}))
     [project] = overview_of(app, own, app.calendar, lambda projects: True)
     assert [line.text for line in project.asked] == ["Rewrite the ledger of the program, please."]
+
+
+def test_what_was_open_in_a_time_is_left_out_once_the_project_went_on(app: App) -> None:
+    asked = draft("Rewrite the ledger of the program, please.", at="2026-02-04 09:00", session="ledger", project=BILLING)
+    said = draft(
+        "Rewrote the parser and measured it.", at="2026-02-04 08:59", session="parser", project=BILLING, role=Role.ASSISTANT
+    )
+    fill(app, [asked, said])
+
+    def open_texts() -> list[str]:
+        [project] = answer(app, "what did we do on 2026-02-04").projects
+        return [line.text for line in project.open]
+
+    assert open_texts() == ["Rewrite the ledger of the program, please."]
+    # The next question reads again when each project was worked on last.
+    fill(app, session("quokka", 20, BILLING))
+    assert open_texts() == []

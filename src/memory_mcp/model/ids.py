@@ -34,6 +34,8 @@ _MAX_TIME = (1 << 47) - 1
 _SEGMENT_BITS = 60
 #: Ids whose text form is kept: the bullets of one month are read again with every week of it.
 _CACHED_IDS = 16_384
+#: Segments whose key and id are kept: an overview asks for those of a hundred some ten times each.
+_CACHED_SEGMENTS = 1024
 
 ROOT = NodeId("toc:root")
 
@@ -179,11 +181,13 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
     return event_id_from(make_key(int(match[1]), decode_base32(match[2]))), int(match[3]), int(match[4])
 
 
+@lru_cache(maxsize=_CACHED_SEGMENTS)
 def segment_key(*origin: str) -> int:
     """Return the 60-bit hash that names a segment, from its origin."""
     return hash_parts(*origin, bits=_SEGMENT_BITS)
 
 
+@lru_cache(maxsize=_CACHED_SEGMENTS)
 def segment_id(day: str, key: int) -> NodeId:
     """Return the id of a segment: `toc:segment:<day>:<12 characters>`."""
     return NodeId(f"toc:segment:{day}:{encode_base32(key, 12).lower()}")

@@ -249,7 +249,11 @@ def _mark_missing(app: "App", parsed: ParsedSearch, words: Sequence[str]) -> tup
 
 
 def _field_size(name: str, values: Sequence[object]) -> int:
-    return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
+    return _sum_field(name, list(map(size_of, values)))
+
+
+def _sum_field(name: str, sizes: Sequence[int]) -> int:
+    return len(f',"{name}":[]') + sum(sizes) + len(sizes) - 1 if sizes else 0
 
 
 def _further_quotes(app: "App", hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
@@ -283,6 +287,6 @@ def tell_by_project(app: "App", response: SearchResponse, answer: Answer, parsed
         app,
         overview_request,
         parsed.calendar,
-        lambda several: tokens_in(base + _field_size("projects", several), factor) <= budget,
+        lambda sizes: tokens_in(base + _sum_field("projects", sizes), factor) <= budget,
     )
     return copy_with(bare, projects=projects) if projects else response

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
@@ -12,6 +11,7 @@ from memory_mcp.model.event import ExcludedSession
 from memory_mcp.model.ids import NodeId, day_id, short_grip
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
+from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.summarize.sentences import shorten
@@ -61,25 +61,66 @@ class ProjectOverview:
     open: Annotated[tuple[OverviewLine, ...], "Without an outcome so far"] = ()
 
 
-@dataclass(slots=True)
 class _Project:
     """A project's segments in the time asked about, and the lines of its account."""
 
-    name: str
-    cuts: list[Segment]
-    lines: list[AccountLine] = field(default_factory=list)
-    #: How many of the lines are shown.
-    shown: int = 0
+    def __init__(self, name: str, cuts: list[Segment]) -> None:
+        self.name = name
+        self.cuts = cuts
+        self.lines: list[AccountLine] = []
+        #: How many of the lines are shown.
+        self.shown = 0
+        #: How many lines it deserves beside others: the root of its events, so that a small project is not lost.
+        self.weight = math.sqrt(sum(cut.events for cut in cuts))
+        #: When it was worked on last.
+        self.last = max(cut.end for cut in cuts)
 
-    @property
-    def weight(self) -> float:
-        """How many lines it deserves beside others: the root of its events, so that a small project is not lost."""
-        return math.sqrt(sum(cut.events for cut in self.cuts))
 
-    @property
-    def last(self) -> tuple[int, str]:
-        """When it was worked on last."""
-        return max(cut.end for cut in self.cuts)
+class _ProjectShaper:
+    """Shapes one project for an answer, and measures it; each form once."""
+
+    def __init__(self, project: _Project, name: str, calendar: Calendar, cite: Callable[[str], str]) -> None:
+        self.project = project
+        self._name = name
+        self._cite = cite
+        first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
+        self._when = first if first == last else f"{first}/{last}"
+        self._sessions = len({cut.session_id for cut in project.cuts if not is_notes(cut.session_id)})
+        self._lines: dict[tuple[int, int], OverviewLine] = {}
+        self._shapes: dict[tuple[int, int], tuple[ProjectOverview, int]] = {}
+
+    def shape(self, width: int) -> tuple[ProjectOverview, int]:
+        """Return the project with the lines that are shown, and its bytes as JSON."""
+        key = (self.project.shown, width)
+        if key not in self._shapes:
+            overview = self._shape_lines(width)
+            self._shapes[key] = (overview, size_of(overview))
+        return self._shapes[key]
+
+    def _shape_lines(self, width: int) -> ProjectOverview:
+        parts: dict[AccountPart, list[OverviewLine]] = {part: [] for part in AccountPart}
+        for number, line in enumerate(self.project.lines[: self.project.shown]):
+            parts[line.part].append(self._shape_line(number, line, width))
+        return ProjectOverview(
+            project=self._name,
+            when=self._when,
+            sessions=self._sessions,
+            asked=tuple(parts[AccountPart.ASKED]),
+            done=tuple(parts[AccountPart.DONE]),
+            decided=tuple(parts[AccountPart.DECIDED]),
+            open=tuple(parts[AccountPart.OPEN]),
+        )
+
+    def _shape_line(self, number: int, line: AccountLine, width: int) -> OverviewLine:
+        if (number, width) not in self._lines:
+            statement = line.statement
+            self._lines[number, width] = OverviewLine(
+                text=shorten(statement.text, width),
+                grip=self._cite(statement.grip_id),
+                why=line.label if line.part is AccountPart.OPEN else "",
+                since=statement.since,
+            )
+        return self._lines[number, width]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +139,12 @@ class Asked:
 
 
 def overview_of(
-    app: "App", request: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
+    app: "App", request: Asked, calendar: Calendar, fits: Callable[[Sequence[int]], bool]
 ) -> tuple[ProjectOverview, ...]:
     """Return the projects worked on, newest first, with fitting lines.
 
-    The more happened in one, the more lines it has. () where no agent was asked anything, or not even one fits.
+    The more happened in one, the more lines it has. () where no agent was asked anything, or not even one fits. `fits` takes
+    the bytes of each project as JSON.
     """
     projects = _projects_in(app, request)
     names = app.tree.short_names()
@@ -122,20 +164,19 @@ def overview_of(
     projects = [project for project in projects if project.lines]
     cite = str if request.for_page else short_grip
 
-    def shape_projects(width: int) -> tuple[ProjectOverview, ...]:
-        return tuple(
-            _shape_project(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite)
-            for project in projects
-        )
+    shapers = [_ProjectShaper(project, names.get(project.name, project.name) or NO_NAME, calendar, cite) for project in projects]
+
+    def fits_at(width: int) -> bool:
+        return fits([shaper.shape(width)[1] for shaper in shapers])
 
     # A name without a line says nothing.
     for project in projects:
         project.shown = 1
-    while projects and not fits(shape_projects(_LEAST)):
-        projects.pop()
-    _share_lines(projects, lambda: fits(shape_projects(_LEAST)))
-    width = next((width for width in range(_WIDTH, _LEAST, -10) if fits(shape_projects(width))), _LEAST)
-    return shape_projects(width)
+    while shapers and not fits_at(_LEAST):
+        shapers.pop()
+    _share_lines([shaper.project for shaper in shapers], lambda: fits_at(_LEAST))
+    width = next((width for width in range(_WIDTH, _LEAST, -10) if fits_at(width)), _LEAST)
+    return tuple(shaper.shape(width)[0] for shaper in shapers)
 
 
 def _projects_in(app: "App", question: Asked) -> list[_Project]:
@@ -183,27 +224,3 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
             waiting.remove(project)
         elif project.shown == len(project.lines):
             waiting.remove(project)
-
-
-def _shape_project(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
-    first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
-    parts: dict[AccountPart, list[OverviewLine]] = {part: [] for part in AccountPart}
-    for line in project.lines[: project.shown]:
-        why = line.label if line.part is AccountPart.OPEN else ""
-        parts[line.part].append(
-            OverviewLine(
-                text=shorten(line.statement.text, width),
-                grip=cite(line.statement.grip_id),
-                why=why,
-                since=line.statement.since,
-            )
-        )
-    return ProjectOverview(
-        project=name,
-        when=first if first == last else f"{first}/{last}",
-        sessions=len({cut.session_id for cut in project.cuts if not is_notes(cut.session_id)}),
-        asked=tuple(parts[AccountPart.ASKED]),
-        done=tuple(parts[AccountPart.DONE]),
-        decided=tuple(parts[AccountPart.DECIDED]),
-        open=tuple(parts[AccountPart.OPEN]),
-    )

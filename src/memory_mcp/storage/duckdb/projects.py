@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from memory_mcp.model.event import ROOT_COMMIT, Event
 from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.stamps import CutSummary
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 
@@ -31,6 +32,8 @@ class DuckProjects:
         """Read the rules; call `changed` after each write of a rule."""
         self._con = con
         self._changed = changed
+        #: What `list_projects` reads from the cuts; whoever writes these drops it.
+        self.activities = CutSummary[tuple[Activity, ...]]()
         self._known: set[str] | None = None
         self._fresh: set[str] = set()
         self._names = self._read()
@@ -94,7 +97,8 @@ class DuckProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.fetch_rows(sql)]
 
     def list_projects(self) -> list[Activity]:
-        return [activity_of(row) for row in self._con.fetch_rows(_ACTIVITY.format(column="project", other="agent"))]
+        sql = _ACTIVITY.format(column="project", other="agent")
+        return list(self.activities.get_value(lambda: tuple(map(activity_of, self._con.fetch_rows(sql)))))
 
     def list_agents(self) -> list[Activity]:
         return [activity_of(row) for row in self._con.fetch_rows(_ACTIVITY.format(column="agent", other="project"))]

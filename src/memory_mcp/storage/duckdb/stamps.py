@@ -27,6 +27,33 @@ _SPANS = 64
 _STREAMS = 128
 
 
+class CutSummary(Generic[V]):
+    """One value that is read from all cuts, until a cut is written."""
+
+    def __init__(self) -> None:
+        self._value: V | None = None
+        self._writes = 0
+        self._lock = threading.Lock()
+
+    def get_value(self, read: Callable[[], V]) -> V:
+        """Return the value, from memory or from `read`; it is kept unless there was a write meanwhile."""
+        with self._lock:
+            value, write_count = self._value, self._writes
+        if value is not None:
+            return value
+        value = read()
+        with self._lock:
+            if write_count == self._writes:
+                self._value = value
+        return value
+
+    def drop_value(self) -> None:
+        """Drop the value; counts as a write."""
+        with self._lock:
+            self._writes += 1
+            self._value = None
+
+
 class SpanCuts:
     """Segments of spans of days and projects, kept up to date."""
 

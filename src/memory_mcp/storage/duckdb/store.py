@@ -124,7 +124,7 @@ class DuckStorage:
             self._quoted = quoted = RecentGrips()
             self.projects = DuckProjects(self._con, lambda: self.events.drop_recent())  # noqa: PLW0108 - made below
             self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects, self._keyed)
-            self.toc = DuckToc(self._con, self._numbers, clock, quoted, self._keyed)
+            self.toc = DuckToc(self._con, self._numbers, clock, quoted, self._keyed, self.projects.activities)
             self.grips = DuckGrips(self._con, quoted, self._keyed)
             self.usage, self.superseded = DuckUsage(self._con), DuckSuperseded(self._con)
             self.spending, self.hints = DuckSpending(self._con), DuckHints(self._con)

@@ -28,6 +28,7 @@ from memory_mcp.storage.duckdb.stamps import (
     MAX_HEADS,
     MAX_NODES,
     MAX_STAMPS,
+    CutSummary,
     NodeCache,
     SpanCuts,
     Stamped,
@@ -36,7 +37,7 @@ from memory_mcp.storage.duckdb.stamps import (
 from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, pack_node, segment_columns, segment_of, unpack_node
-from memory_mcp.storage.values import Build, Freshness, Scope, Tally
+from memory_mcp.storage.values import Activity, Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
 _GRIPS = "SELECT key, version, pos, grip_id FROM bullet_grip WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -48,8 +49,17 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
 class DuckToc(DuckTerms, TocStore):
     """Layer 1 in the DuckDB file; what searches read often is in memory."""
 
-    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips, keyed: KeyedRows) -> None:
+    def __init__(
+        self,
+        con: Connection,
+        numbers: Numbers,
+        clock: Clock,
+        grips: RecentGrips,
+        keyed: KeyedRows,
+        activities: CutSummary[tuple[Activity, ...]],
+    ) -> None:
         super().__init__(con)
+        self._activities = activities
         self._keyed = keyed
         self._numbers = numbers
         self._clock = clock
@@ -83,6 +93,7 @@ class DuckToc(DuckTerms, TocStore):
             if any(old_cuts[s.key].project != s.project for s in build.segments if s.key in old_cuts):
                 self._forget_cuts()
                 return
+            self._activities.drop_value()
             self._spans.put_cuts(build.segments)
             self._streams.put_cuts(build.segments)
             self._days.add_cuts(build.segments, old_cuts)
@@ -106,6 +117,7 @@ class DuckToc(DuckTerms, TocStore):
         self._nodes.drop_values(keys)
 
     def _forget_cuts(self) -> None:
+        self._activities.drop_value()
         self._spans.drop_all()
         self._streams.drop_all()
         self._days.drop_sums()

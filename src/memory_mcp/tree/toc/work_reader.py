@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import TurnKind, classify_turns, is_prompt
@@ -17,26 +17,43 @@ _T = TypeVar("_T")
 
 #: Last segments of a session that are read for what it leaves open.
 TAIL = 4
-#: Segments and sessions that are kept, each with the events that it quotes if those have so many characters in all at most.
-_MOST, _MOST_CHARACTERS = 200, 20_000
+#: Segments, and sessions, that are kept: overviews of two years by month are of a thousand. Each is kept with the events that it
+#: quotes if those have so many characters at most; and characters of all.
+_MOST, _MOST_CHARACTERS, _ALL_CHARACTERS = 1000, 20_000, 4_000_000
 
 #: Segments as they were read, each with the number of its node's build.
 _Stamp = tuple[tuple[Segment, int], ...]
 
 
-class _Kept(OrderedDict[int, tuple[_Stamp, _T]]):
+class _Kept(Generic[_T]):
     """Values by key, each valid for one stamp."""
 
-    def find(self, key: int, stamp: _Stamp | None) -> _T | None:
-        entry = self.get(key)
-        return entry[1] if entry is not None and stamp is not None and entry[0] == stamp else None
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, tuple[_Stamp, _T, int]] = OrderedDict()
+        self._characters = 0
 
-    def keep(self, key: int, stamp: _Stamp | None, value: _T) -> None:
-        if stamp is not None:
-            self[key] = stamp, value
-            self.move_to_end(key)
-            while len(self) > _MOST:
-                self.popitem(last=False)
+    def find(self, key: int, stamp: _Stamp | None) -> _T | None:
+        entry = self._entries.get(key)
+        if entry is None or stamp is None or entry[0] != stamp:
+            return None
+        self._entries.move_to_end(key)
+        return entry[1]
+
+    def keep(self, key: int, stamp: _Stamp | None, value: _T, quoted: Sequence[QuotedSpan | None]) -> None:
+        size = sum(len(span.event.text) for span in quoted if span is not None)
+        if stamp is None or size > _MOST_CHARACTERS:
+            return
+        if (old := self._entries.pop(key, None)) is not None:
+            self._characters -= old[2]
+        self._entries[key] = stamp, value, size
+        self._characters += size
+        while len(self._entries) > _MOST or self._characters > _ALL_CHARACTERS:
+            _, (_, _, oldest_size) = self._entries.popitem(last=False)
+            self._characters -= oldest_size
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._characters = 0
 
 
 class WorkReader:
@@ -90,20 +107,14 @@ class WorkReader:
             if drops != self._drops:
                 return doings | new_doings, ends | new_ends
             for key, work in new_doings.items():
-                if _is_short([work.first_request, work.closing_words]):
-                    self._work.keep(key, stamp_of(segments_by_key[key]), work)
+                self._work.keep(key, stamp_of(segments_by_key[key]), work, [work.first_request, work.closing_words])
             for stream, stream_ends in new_ends.items():
-                if _is_short([end.words for end in stream_ends]):
-                    self._ends.keep(stream, stamp_of(tails[stream]), stream_ends)
+                self._ends.keep(stream, stamp_of(tails[stream]), stream_ends, [end.words for end in stream_ends])
         return doings | new_doings, ends | new_ends
 
     def _read_events(self, segments: Mapping[int, Segment]) -> dict[int, list[Event]]:
         stored = self._storage.events.events_by_segment(list(segments.values())) if segments else {}
         return {key: drop_memory_exchanges(events) for key, events in stored.items()}
-
-
-def _is_short(quoted: Sequence[QuotedSpan | None]) -> bool:
-    return sum(len(span.event.text) for span in quoted if span is not None) <= _MOST_CHARACTERS
 
 
 def drop_memory_exchanges(events: Sequence[Event]) -> list[Event]:
