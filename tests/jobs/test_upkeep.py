@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from memory_mcp.app import App
+from memory_mcp.app import App, Callbacks
 from memory_mcp.base import extensions
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import Settings
@@ -20,6 +20,7 @@ from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import WriteRequest
 from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.upkeep.jobs import calls
 from memory_mcp.upkeep.jobs.base import JobReport
 from memory_mcp.upkeep.jobs.calls import drain_spool_job
 from memory_mcp.upkeep.jobs.registry import JOBS
@@ -46,6 +47,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order(app: App) -> None:
         "improve_summaries": "every 30 minutes",
         "improve_indexes": "every 10 minutes",
         "group_topics": "every minute",
+        "compact_grown": "daily at 03:00",
         "sync_folder": "every 30 minutes",
         "back_up": "daily at 03:00",
         "prune_indexes": "daily at 03:00",
@@ -161,6 +163,50 @@ def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
     assert report.counts["freed_bytes"] > before / 2 > 8_000_000
     assert (data_dir / "memory.duckdb").stat().st_size < before / 2
     assert app.scheduler.run_now("housekeeping").counts["freed_bytes"] == 0
+    app.close()
+
+
+def test_the_file_is_rewritten_once_it_has_grown_by_a_quarter_and_all_is_derived(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(app: App, first: int, count: int) -> None:
+        app.append(
+            [draft(f"step {i} of the plan", at=1_760_000_000_000 + i, session="s") for i in range(first, first + count)], "test"
+        )
+
+    def run(app: App) -> tuple[str, bool]:
+        before = (data_dir / "memory.duckdb").stat().st_ino
+        report = app.scheduler.run_now("compact_grown")
+        assert set(report.counts) <= {"freed_bytes"}
+        is_rewritten = (data_dir / "memory.duckdb").stat().st_ino != before
+        assert is_rewritten == bool(report.counts)
+        return report.words, is_rewritten
+
+    monkeypatch.setattr(calls, "_LEAST_GROWTH", 8)
+    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
+    importing = True
+    app = App(settings, FakeClock(), callbacks=Callbacks(importing=lambda: importing))
+    write(app, 0, 7)
+    app.derivation.run()
+    assert run(app) == ("it has not grown by a quarter", False)
+    write(app, 7, 33)
+    assert run(app) == ("left it for later", False)
+    app.derivation.run()
+    assert run(app) == ("left it for later", False)
+    importing = False
+    assert run(app)[1]
+    assert run(app) == ("it has not grown by a quarter", False)
+    app.close()
+    app = App(settings, FakeClock())
+    assert run(app) == ("it has not grown by a quarter", False)
+    write(app, 40, 9)
+    app.derivation.run()
+    assert run(app) == ("it has not grown by a quarter", False)
+    write(app, 49, 1)
+    app.derivation.run()
+    assert run(app)[1]
+    assert app.storage.events.last_seq() == 50
+    assert findings(app) == []
     app.close()
 
 

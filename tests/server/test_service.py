@@ -7,8 +7,10 @@ import pytest
 
 from memory_mcp.base.errors import DiskFull
 from memory_mcp.config import Settings
+from memory_mcp.server import service as service_module
 from memory_mcp.server.service import Awaited, Service
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.upkeep.jobs import calls
 from tests.factories import draft
 from tests.waiting import until
 
@@ -34,6 +36,21 @@ def failing(service: Service, monkeypatch: pytest.MonkeyPatch, lasts: Callable[[
     app.append([draft("The otter harbour is closed.")], "test")
     until(lambda: service.host.deriver_error() != "")
     return Awaited(app.storage.events.last_seq())
+
+
+def test_what_is_stored_is_written_densely_once_it_is_indexed_and_found_as_before(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "_LEAST_GROWTH", 50)
+    monkeypatch.setattr(service_module, "_UNASKED", 0.0)
+    app = service.host.app()
+    file = service.settings.storage.directory / "memory.duckdb"
+    before = Path(file).stat().st_ino
+    app.append([draft(f"The otter harbour is closed in week {i}.", at=1_760_000_000_000 + i) for i in range(60)], "test")
+    until(lambda: Path(file).stat().st_ino != before)
+    assert app.storage.events.last_seq() == 60
+    assert app.derivation.last_derived() == 60
+    assert app.scheduler.run_now("compact_grown").words == "it has not grown by a quarter"
 
 
 def test_a_failure_that_is_over_is_not_told(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

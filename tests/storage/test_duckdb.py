@@ -38,7 +38,7 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import TopicLabel, TopicRecord
-from memory_mcp.storage.duckdb import migrations, open_read_only, open_storage, publish
+from memory_mcp.storage.duckdb import files, migrations, open_read_only, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.engine_errors import translate_errors
 from memory_mcp.storage.duckdb.store import DuckStorage
@@ -473,6 +473,60 @@ def test_compaction_gives_back_the_space_of_what_is_gone_and_what_a_killed_one_l
     store = open_storage(data_dir)
     assert not (data_dir / (FILE + ".compact")).exists()
     assert store.events.last_seq() == 10
+    store.close()
+
+
+def test_a_copy_that_differs_from_the_file_does_not_replace_it(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(data_dir, 5)
+    store = open_storage(data_dir)
+    number, sum_rows = (data_dir / FILE).stat().st_ino, files._sum_rows
+
+    def sum_with_loss(cursor: duckdb.DuckDBPyConnection, database: str) -> list[tuple[str, int, int | None]]:
+        if database == "fresh":
+            rows = cursor.execute("SELECT DISTINCT table_name FROM duckdb_tables() WHERE database_name = 'fresh'").fetchall()
+            assert ("event",) in rows
+            return [(t, n, s) for t, n, s in sum_rows(cursor, database) if t != "event"]
+        return sum_rows(cursor, database)
+
+    monkeypatch.setattr(files, "_sum_rows", sum_with_loss)
+    with pytest.raises(StorageError, match="differs"):
+        store.compact_files()
+    assert (data_dir / FILE).stat().st_ino == number
+    assert not list(data_dir.glob(FILE + ".compact*"))
+    monkeypatch.undo()
+    store.events.append([event("after it")])
+    store.compact_files()
+    assert (data_dir / FILE).stat().st_ino != number
+    assert store.events.last_seq() == 6
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM event WHERE seq = 3",
+        "UPDATE event SET text = 'another' WHERE seq = 3",
+        "UPDATE checkpoint SET value = 'another' WHERE name = (SELECT min(name) FROM checkpoint)",
+        "INSERT INTO meta VALUES ('another', 'x')",
+        "DROP TABLE usage",
+    ],
+)
+def test_every_row_of_a_copy_is_compared(data_dir: Path, change: str) -> None:
+    made(data_dir, 5)
+    store = open_storage(data_dir)
+    assert isinstance(store, DuckStorage)
+    store.outbox.set_position("someone", "7")
+    copy = data_dir / (FILE + ".compact")
+    with store.connection.lend_cursor() as cursor:
+        files.copy_database(cursor, copy)
+        cursor.execute(f"ATTACH '{copy}' AS fresh")
+        name = cursor.execute("SELECT current_database()").fetchall()[0][0]
+        assert files._sum_rows(cursor, name) == files._sum_rows(cursor, "fresh")
+        cursor.execute("USE fresh")
+        cursor.execute(change)
+        assert files._sum_rows(cursor, name) != files._sum_rows(cursor, "fresh")
+        cursor.execute(f'USE "{name}"')
+        cursor.execute("DETACH fresh")
     store.close()
 
 

@@ -46,6 +46,8 @@ _BULK = 400
 #: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
 #: while they rest: whoever reads has their files looked at, too (seconds).
 WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
+#: The file of what an import brought is rewritten so long after all of it is indexed (seconds).
+_UNASKED = 3.0
 #: So long after a question others are expected, during an import (seconds).
 _READING = 30.0
 
@@ -79,7 +81,7 @@ class Service:
         self._ended = self._told = 0
         self._tender = NotifiedWorker(self._tend, _TURNS, "tender of the indexes")
         self._counter = NotifiedWorker(self._count_arrivals, _TURNS / 2, "counting of terms")
-        self._tended = self._read = -math.inf
+        self._tended = self._read = self._opened = -math.inf
         self._caught_up = False
         #: Runs of the deriver that have ended.
         self._runs = 0
@@ -109,6 +111,7 @@ class Service:
         )
         with few_collections():
             self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        self._opened = time.monotonic()
         handover.sweep_files(Path(paths.spool_dir(str(self._settings.storage.directory))))
         # Without anything left to file, the first question goes first.
         delay_s = 0.0 if self.pending else _SETTLED
@@ -164,7 +167,13 @@ class Service:
             return self._copy_for_readers() if self._importing else WATCH
         if self._app.accelerators.maintain():
             return _TURNS
-        return _REST if self._app.accelerators.is_idle else WATCH
+        if not self._app.accelerators.is_idle:
+            return WATCH
+        if time.monotonic() - self._opened < _SETTLED:
+            # The scheduler, which begins when a job is hastened, waits for the first question.
+            return _SETTLED
+        self._app.scheduler.hasten("compact_grown", _UNASKED)
+        return _REST
 
     def _count_arrivals(self) -> float | None:
         """Have terms counted of what an import has stored while somebody reads; return when to again."""

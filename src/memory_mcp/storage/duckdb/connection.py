@@ -15,7 +15,7 @@ import duckdb
 
 from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
 from memory_mcp.storage.duckdb.engine_errors import translate_errors
-from memory_mcp.storage.duckdb.files import FILE_OPTIONS, FILES, STORAGE_FORMAT, FileIdentity, compact_path, remove_compact_copy
+from memory_mcp.storage.duckdb.files import FILE_OPTIONS, FILES, FileIdentity, compact_path, copy_database, remove_compact_copy
 from memory_mcp.storage.duckdb.memory_limit import MemoryLimit
 from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
 from memory_mcp.storage.duckdb.statements import skip_optimizer
@@ -330,14 +330,7 @@ class Connection:
         assert self._path is not None
         remove_compact_copy(self._path)
         with self.lend_cursor() as cursor:
-            (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
-            quoted = str(fresh).replace("'", "''")
-            cursor.execute(f"ATTACH '{quoted}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
-            try:
-                cursor.execute(f'COPY FROM DATABASE "{name}" TO fresh')
-                cursor.execute("CHECKPOINT fresh")
-            finally:
-                cursor.execute("DETACH fresh")
+            copy_database(cursor, fresh)
 
     @contextmanager
     def close_for_replacement(self) -> Iterator[None]:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from memory_mcp.base import paths
-from memory_mcp.base.errors import StorageMoved
+from memory_mcp.base.errors import StorageError, StorageMoved
 
 #: How DuckDB ends the names of one database's files: itself, its log, and its logs during a checkpoint and after a crash in one.
 FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
@@ -43,6 +45,36 @@ def remove_compact_copy(path: Path) -> None:
     copy = compact_path(path)
     for end in FILES:
         copy.with_name(copy.name + end).unlink(missing_ok=True)
+
+
+def copy_database(cursor: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Copy the database of a cursor densely to a new file, and compare all rows of both (0.1 s of CPU for 48,000 events).
+
+    Raises StorageError if they differ.
+    """
+    (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
+    quoted = str(path).replace("'", "''")
+    for options, statements in (
+        (f"STORAGE_VERSION '{STORAGE_FORMAT}'", [f'COPY FROM DATABASE "{name}" TO fresh', "CHECKPOINT fresh"]),
+        # What is compared is read from the file.
+        ("READ_ONLY", []),
+    ):
+        cursor.execute(f"ATTACH '{quoted}' AS fresh ({options})")
+        try:
+            for statement in statements:
+                cursor.execute(statement)
+            if not statements and _sum_rows(cursor, name) != _sum_rows(cursor, "fresh"):
+                raise StorageError("the compacted copy of the database differs from it; nothing was changed")
+        finally:
+            cursor.execute("DETACH fresh")
+
+
+def _sum_rows(cursor: duckdb.DuckDBPyConnection, database: str) -> list[tuple[str, int, int | None]]:
+    """Return each table with the number of its rows and the sum of their hashes."""
+    sql = "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY table_name"
+    tables = [name for (name,) in cursor.execute(sql, [database]).fetchall()]
+    sums = (f'SELECT \'{t}\', count(*), sum(hash(r)) FROM "{database}"."{t}" r' for t in tables)
+    return sorted(cursor.execute(" UNION ALL ".join(sums)).fetchall())
 
 
 class FileIdentity:

@@ -19,6 +19,12 @@ _FOLD_AT = 4
 #: join its stretches and double the room it takes; later ones use that room, so it need not be given back each time.
 _DEAD_SHARE, _DEAD_BYTES = 0.15, 16_000_000
 
+#: The file is also rewritten once there are so many times as many events as when it was last, and at least so many more: what
+#: many checkpoints left half empty is a seventh of the file after an import. It takes 30 us of CPU for each event stored.
+_GROWN, _LEAST_GROWTH = 1.25, 5000
+#: The position under which it is noted up to which event.
+_COMPACTED = "compacted"
+
 #: Returns whether the run is to end early.
 ShouldStop = Callable[[], bool]
 
@@ -263,6 +269,38 @@ class Housekeeping:
             counts["freed_bytes"] = compact_if_worth_it(self._storage, self._back_up)
             return JobReport(", ".join([*done, f"freed {counts['freed_bytes'] / 1e6:,.0f} MB"]), counts)
         return JobReport(", ".join([*done, "stopped early"]), counts)
+
+
+class CompactGrown:
+    """Rewrites the store's file after it has grown by a quarter, as by an import, once everything is derived.
+
+    The copy is compared with the file, which stays until then: no backup is made first.
+    """
+
+    name = "compact_grown"
+    help = "rewrite the store's file densely once it has grown by a quarter"
+
+    def __init__(self, storage: Storage, busy: Callable[[], bool], schedule: Schedule) -> None:
+        self._storage = storage
+        self._busy = busy
+        self.schedule = schedule
+        #: The event up to which the file was rewritten; None before it is read.
+        self._compacted: int | None = None
+
+    def run(self, now_ms: int, should_stop: ShouldStop) -> JobReport:  # noqa: ARG002 - see Job
+        """Rewrite the file if that is due and no import is under way; the report counts "freed_bytes"."""
+        outbox, last_event = self._storage.outbox, self._storage.events.last_seq()
+        if self._compacted is None:
+            self._compacted = outbox.get_checkpoint(_COMPACTED)
+        if last_event < max(self._compacted * _GROWN, self._compacted + _LEAST_GROWTH):
+            return JobReport("it has not grown by a quarter")
+        if self._busy() or should_stop() or outbox.get_checkpoint("deriver") < last_event:
+            return JobReport("left it for later")
+        size_before, size_after = self._storage.compact_files()
+        outbox.set_position(_COMPACTED, str(last_event))
+        self._compacted = last_event
+        freed = size_before - size_after
+        return JobReport(f"freed {freed / 1e6:,.0f} MB", {"freed_bytes": freed})
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:

@@ -17,7 +17,7 @@ from memory_mcp.upkeep.archive.exchange import SyncReport
 from memory_mcp.upkeep.archive.keeper import BackupKeeper
 from memory_mcp.upkeep.jobs import calls
 from memory_mcp.upkeep.jobs.base import Job
-from memory_mcp.upkeep.jobs.calls import Housekeeping
+from memory_mcp.upkeep.jobs.calls import CompactGrown, Housekeeping
 from memory_mcp.upkeep.jobs.improve_summaries import ImproveSummaries, SummaryParts
 from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.upkeep.jobs.schedule import Daily
@@ -77,6 +77,7 @@ JOBS: dict[str, Callable[[JobParts], Job]] = {
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),
+    "compact_grown": lambda parts: CompactGrown(parts.storage, parts.busy, Daily.at(parts.housekeeping_at)),
     "sync_folder": lambda parts: calls.sync_folder_job(parts.sync, parts.busy),
     "back_up": lambda parts: calls.back_up_job(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: calls.prune_indexes_job(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
