@@ -69,11 +69,13 @@ def test_what_was_acknowledged_is_there_after_the_daemon_was_killed_under_all_of
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_an_hour_of_every_attack() -> None:
-    command = [sys.executable, "-m", "bench.storm", "--json", "--minutes=60", "--clients=4"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=7000, check=False)
+@pytest.mark.timeout(3600)
+def test_every_attack_once_under_clients_hooks_and_imports() -> None:
+    # Counted in attacks, of which a busy machine bears fewer in a time. The nightly workflow goes on with them for an hour.
+    command = [sys.executable, "-m", "bench.storm", "--json", "--each-once", "--clients=4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3500, check=False)
     assert done.stdout, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
     assert report["failures"] == []
-    assert sum(report["storms"]["attacks"].values()) >= 60
+    assert len(report["storms"]["attacks"]) > 8
+    assert {*report["storms"]["attacks"].values()} == {1}
