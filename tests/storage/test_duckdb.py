@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,11 @@ from memory_mcp.storage.duckdb import files, migrations, open_read_only, open_st
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.engine_errors import translate_errors
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.duckdb.waiting import LongReads
 from memory_mcp.storage.opening import find_zone, get_system_zone
 from memory_mcp.storage.values import Build, Scope, WriteRequest
+from memory_mcp.upkeep.archive.keeper import BackupKeeper
+from memory_mcp.upkeep.archive.settings import BackupSettings
 from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
 from tests.waiting import PATIENCE, together, until
@@ -782,6 +785,73 @@ def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch:
     monkeypatch.setattr(Connection, "lend_cursor", copying)
     store.compact_files()
     assert seen == [50]
+    store.close()
+
+
+def run_aside(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_compaction_waits_for_a_backup_and_holds_up_nothing_meanwhile(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(data_dir)
+    store = open_storage(data_dir)
+    waiting, done, exclude = threading.Event(), list[str](), LongReads.exclude
+
+    def note_wait(reads: LongReads) -> AbstractContextManager[None]:
+        waiting.set()
+        return exclude(reads)
+
+    def compact() -> None:
+        store.compact_files()
+        done.append("compacted")
+
+    def serve() -> None:
+        store.events.append([event("said meanwhile")])
+        done.append(f"read {len(store.events.read_after(0, 100))}")
+
+    def go_on() -> None:
+        if not waiting.is_set():
+            threads.append(run_aside(compact))
+            assert waiting.wait(PATIENCE)
+            serving = run_aside(serve)
+            serving.join(PATIENCE)
+            assert not serving.is_alive()
+
+    monkeypatch.setattr(LongReads, "exclude", note_wait)
+    threads: list[threading.Thread] = []
+    backups = BackupKeeper(store, BackupSettings(), data_dir, FakeClock(), go_on)
+    # It reads more of the store between its blocks.
+    backup = run_aside(lambda: done.append(f"backed up {backups.make_backup('test', tmp_path / 'b').events}"))
+    backup.join(PATIENCE)
+    threads[0].join(PATIENCE)
+    assert done == ["read 51", "backed up 50", "compacted"]
+    store.close()
+
+
+def test_who_has_a_cursor_gets_another_while_the_file_is_about_to_be_replaced(data_dir: Path) -> None:
+    made(data_dir)
+    store = open_storage(data_dir)
+    assert isinstance(store, DuckStorage)
+    con, seen = store.connection, list[object]()
+
+    def replace_file() -> None:
+        with con.close_for_replacement():
+            seen.append("replaced")
+
+    def read_twice() -> None:
+        with con.lend_cursor():
+            threads.append(run_aside(replace_file))
+            until(lambda: con._is_held)
+            seen.append(con.fetch_row("SELECT count(*) FROM event"))
+
+    threads: list[threading.Thread] = []
+    run_aside(read_twice).join(PATIENCE)
+    threads[0].join(PATIENCE)
+    assert seen == [(50,), "replaced"]
     store.close()
 
 

@@ -99,7 +99,7 @@ class DuckArchive:
     @contextmanager
     def open_snapshot(self) -> Iterator[DuckSnapshot]:
         """Lend a read transaction to a block, rolled back after it."""
-        with self._con.lend_cursor(for_much=True) as cursor:
+        with self._con.lend_long_cursor() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
                 # The first read fixes the moment.

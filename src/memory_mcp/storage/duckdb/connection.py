@@ -19,7 +19,7 @@ from memory_mcp.storage.duckdb.files import FILE_OPTIONS, FILES, FileIdentity, c
 from memory_mcp.storage.duckdb.memory_limit import MemoryLimit
 from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
 from memory_mcp.storage.duckdb.statements import skip_optimizer
-from memory_mcp.storage.duckdb.waiting import WaitingWrites
+from memory_mcp.storage.duckdb.waiting import LongReads, WaitingWrites
 
 Row = tuple[Any, ...]
 #: How long a read waits for what is acknowledged to be stored, and for the write lock at a time (seconds).
@@ -52,6 +52,7 @@ class Connection:
         self._write_lock = threading.RLock()
         self._cursors: dict[int, list[duckdb.DuckDBPyConnection]] = {}
         self._reading_lock, self._short_of_memory = threading.Condition(), threading.Lock()
+        self._long_reads = LongReads()
         self._is_held = False  # while set, no read begins: the file is being replaced
         #: Called after a rollback, so that numbers handed out inside it are taken back.
         self.on_rollback: Callable[[], None] = lambda: None
@@ -116,7 +117,8 @@ class Connection:
         me = threading.get_ident()
         self._await_deferred()
         with self._reading_lock:
-            self._reading_lock.wait_for(lambda: not self._is_held)
+            # Who has a cursor already is waited for.
+            self._reading_lock.wait_for(lambda: not self._is_held or me in self._cursors)
             with translate_errors(self._path):
                 cursor = self._con.cursor()
             self._cursors.setdefault(me, []).append(cursor)
@@ -130,6 +132,12 @@ class Connection:
                     del self._cursors[me]
                 self._reading_lock.notify_all()
             cursor.close()
+
+    @contextmanager
+    def lend_long_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a cursor as `lend_cursor(for_much=True)`, for minutes: the file is not rewritten meanwhile."""
+        with self._long_reads.begin_read(), self.lend_cursor(for_much=True) as cursor:
+            yield cursor
 
     def _await_deferred(self) -> None:
         """Store what waits; a read goes on without it if there is no room, or a writer takes long.
@@ -312,13 +320,13 @@ class Connection:
 
     @contextmanager
     def make_dense_copy(self) -> Iterator[Path]:
-        """Yield a dense copy of the file; reads go on while it is made.
+        """Yield a dense copy of the file; reads go on while it is made, and long ones end before.
 
         While the block runs the file is closed; a copy that the block has not moved is removed after it.
         """
         assert self._path is not None
         fresh = compact_path(self._path)
-        with self._hold_write_lock():
+        with self._long_reads.exclude(), self._hold_write_lock():
             try:
                 self._copy_database(fresh)
                 with self.close_for_replacement():
