@@ -232,6 +232,9 @@ def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(st
     assert [e.session_id for e in store.events.search_words(scope, ["ledger", "round"], 5)] == ["c", "a"]
     assert store.events.search_words(scope, ["ledger"], 1)[0].session_id == "c"
     assert store.events.search_words(scope, (), 2) == store.events.list_events(scope)[:-3:-1]
+    reading = store.events.read_words(scope, ["ledger"])
+    assert [e.session_id for e in reading.list_newest(2)] == ["c", "b"]
+    assert reading.find_all(2) is None
     january, february = (TimeWindow(ms(f"2026-0{n}-01T00:00"), ms(f"2026-0{n + 1}-01T00:00")) for n in (1, 2))
     assert [e.session_id for e in store.events.search_words(replace(scope, window=january), ["ledger"], 5)] == ["b", "a"]
     assert store.events.count_events(scope, [january, february]) == [2, 1]

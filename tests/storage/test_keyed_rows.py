@@ -143,7 +143,7 @@ def test_words_that_the_copy_knows_are_read_at_once_and_those_in_more_messages_b
     words = ([said[1:20].strip()], ["llocpag"], ["retry"], ["queue", "retry"], ["nowhere at all"])
 
     def read(limit: int) -> list[list[str] | None]:
-        found = [app.storage.events.find_words(Scope(), texts, limit) for texts in words]
+        found = [app.storage.events.read_words(Scope(), texts).find_all(limit) for texts in words]
         return [None if events is None else [event.event_id for event in events] for events in found]
 
     def search() -> tuple[object, int]:
@@ -169,11 +169,41 @@ def test_a_text_that_most_groups_may_hold_is_read_at_once_unless_events_are_very
     monkeypatch.setattr(text_search, "_TRIAL", 0)
     monkeypatch.setattr(text_search, "_MOST_GROUPS", -1)
     assert usual
-    assert app.storage.events.find_words(Scope(), ["retry"], 500) == usual
-    assert app.storage.events.find_words(Scope(), ["retry"], len(usual)) is None
+    assert app.storage.events.read_words(Scope(), ["retry"]).find_all(500) == usual
+    assert app.storage.events.read_words(Scope(), ["retry"]).find_all(len(usual)) is None
     monkeypatch.setattr(duck_events, "_READ_AT_ONCE", 1)
-    assert app.storage.events.find_words(Scope(), ["retry"], 500) is None
+    assert app.storage.events.read_words(Scope(), ["retry"]).find_all(500) is None
     assert app.storage.events.search_words(Scope(), ["retry"], 500) == usual
+    app.close()
+
+
+@pytest.mark.parametrize("most_kept", [100, 2])
+@pytest.mark.parametrize("reads_all", [False, True])
+def test_words_looked_for_in_segments_and_then_everywhere_are_found_as_by_two_searches(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, reads_all: bool, most_kept: int
+) -> None:
+    app = open_app(settings)
+    events, segments = app.storage.events, list(app.storage.toc.iter_cuts())
+    questions = [
+        (words, some, limit)
+        for words in (["retry"], ["queue", "retry"], ["nowhere at all"])
+        for some in (segments[:1], segments[::2])
+        for limit in (1, 2, 5, 50)
+    ]
+    inside = [events.search_words(Scope(), words, limit, some) for words, some, limit in questions]
+    everywhere = [events.search_words(Scope(), words, limit) for words, _, limit in questions]
+    assert any(map(len, inside))
+    app.storage.copy_rows(never)
+    monkeypatch.setattr(text_search, "_MOST_KEPT", most_kept)
+    monkeypatch.setattr(text_search, "_FEW_GROUPS", 0)
+    if reads_all:
+        monkeypatch.setattr(text_search, "_TRIAL", 0)
+        monkeypatch.setattr(text_search, "_MOST_GROUPS", -1)
+    for (words, some, limit), in_segments, in_all in zip(questions, inside, everywhere, strict=True):
+        for is_followed in (False, True):
+            reading = events.read_words(Scope(), words)
+            assert reading.list_newest(limit, some, is_followed=is_followed) == in_segments
+            assert reading.find_all(limit) == (None if len(in_all) == limit else in_all)
     app.close()
 
 

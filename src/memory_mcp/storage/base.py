@@ -37,6 +37,7 @@ from memory_mcp.storage.values import (
     StoredEvent,
     StoreStats,
     Tally,
+    WordReading,
     WriteRequest,
 )
 
@@ -122,12 +123,11 @@ class EventStore(Protocol):
     ) -> list[Event]:
         """Return up to `limit` shown events of a scope with all `words`, newest first.
 
-        Without words simply the newest. Neither case nor the kind of white space matters. With `segments` only their events are
-        looked at.
+        Without words simply the newest. Neither case nor the kind of white space matters. With `segments` only of these.
         """
 
-    def find_words(self, scope: Scope, words: Sequence[str], limit: int) -> list[Event] | None:
-        """Return all that `search_words` would; None if that may take reading every text, or if there are `limit`."""
+    def read_words(self, scope: Scope, words: Sequence[str]) -> WordReading:
+        """Return a search for the events of a scope with all `words`, for several questions in a row."""
 
     def count_events(self, scope: Scope, windows: Sequence[TimeWindow]) -> list[int]:
         """Return how many shown events of a scope are in each window."""

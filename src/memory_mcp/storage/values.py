@@ -286,6 +286,21 @@ class Tally:
     projects: tuple[str, ...]
 
 
+class WordReading(Protocol):
+    """Searches for some words in one scope; what was read for a question is not read again for the next."""
+
+    def list_newest(self, limit: int, segments: Sequence[Segment] | None = None, *, is_followed: bool = False) -> list[Event]:
+        """Return what `EventStore.search_words` would.
+
+        `is_followed` tells that `find_all` is asked next if these are fewer than `limit`.
+        """
+        ...
+
+    def find_all(self, limit: int) -> list[Event] | None:
+        """Return all events with the words; None if that may take reading every text, or if there are `limit`."""
+        ...
+
+
 class Cleaner(Protocol):
     """Removes what was forgotten from events and texts."""
 

@@ -16,7 +16,16 @@ from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
-from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
+from memory_mcp.storage.values import (
+    AppendResult,
+    EventBatch,
+    EventPosition,
+    Scope,
+    SessionInfo,
+    StoredEvent,
+    WordReading,
+    WriteRequest,
+)
 from memory_mcp_team.postgres.conditions import (
     EVENT_WORDS,
     Conditions,
@@ -71,6 +80,24 @@ ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
 _AROUND = " UNION ALL ".join(
     [_NEAR.format(where="<", order="DESC", limit="before"), _NEAR.format(where=">", order="ASC", limit="after")]
 )
+
+
+class _PlainReading(WordReading):
+    """Searches anew for each question: there is no copy of texts to tell."""
+
+    def __init__(self, events: EventStore, scope: Scope, words: Sequence[str]) -> None:
+        self._events = events
+        self._scope = scope
+        self._words = words
+
+    def list_newest(self, limit: int, segments: Sequence[Segment] | None = None, *, is_followed: bool = False) -> list[Event]:
+        del is_followed
+        return self._events.search_words(self._scope, self._words, limit, segments)
+
+    def find_all(self, limit: int) -> list[Event] | None:
+        """Return None: any word may be in any text."""
+        del limit
+        return None
 
 
 class PostgresEvents(EventStore):
@@ -233,10 +260,8 @@ class PostgresEvents(EventStore):
                    ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"""
         return self._read_events(text, **span_parameters, **conditions.parameters, limit=limit)
 
-    def find_words(self, scope: Scope, words: Sequence[str], limit: int) -> list[Event] | None:
-        """Return None: there is no copy of texts to tell."""
-        del scope, words, limit
-        return None
+    def read_words(self, scope: Scope, words: Sequence[str]) -> WordReading:
+        return _PlainReading(self, scope, words)
 
     def count_events(self, scope: Scope, windows: Sequence[TimeWindow]) -> list[int]:
         conditions = self._make_conditions(scope)

@@ -308,7 +308,7 @@ class Scanner(Protocol):
         ...
 
     def read_at_once(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """Return what all slices come to; None if that may take reading every text."""
+        """Return what `read_named` would, or else what all slices come to; None if that may take reading every text."""
         ...
 
     def list_slices(self, query: Query) -> list[tuple[TimeWindow, int]]:

@@ -117,10 +117,6 @@ class _Scan:
             self._working.discard(threading.get_ident())
             self.woken.notify_all()
 
-    def _read_named(self) -> Slice | None:
-        named_slice = self._scanner.read_named(self._query, self._words)
-        return self._scanner.read_at_once(self._query, self._words) if named_slice is None else named_slice
-
     def _next_slice(self) -> tuple[int, tuple[TimeWindow, int]] | None:
         """Return the next slice, its time and how many events it has, counted as one call; None at the end.
 
@@ -128,7 +124,7 @@ class _Scan:
         """
         with self._handing_out:
             if self._left is None:
-                named_slice = self._read_named() if self._budget.count_call() else None
+                named_slice = self._scanner.read_at_once(self._query, self._words) if self._budget.count_call() else None
                 slices = self._scanner.list_slices(self._query) if named_slice is None else []
                 self.slices = len(slices) if named_slice is None else 1
                 if named_slice is not None:

@@ -26,7 +26,7 @@ from memory_mcp.storage.duckdb.outbox import Numbers, Requests, add_changes, ins
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentArrivals, RecentEvents, RecentGrips
 from memory_mcp.storage.duckdb.statements import insert_columns
-from memory_mcp.storage.duckdb.text_search import IN_SEGMENTS, TextSearch, list_spans, span_columns
+from memory_mcp.storage.duckdb.text_search import IN_SEGMENTS, DuckWordReading, list_spans, span_columns
 from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
@@ -73,7 +73,7 @@ class DuckEvents(EventStore):
         self._requests, self._arrivals = Requests(con, clock), RecentArrivals()
         self._keyed, self._projects = keyed, projects
         self._pairs = Duplicates(con, numbers, keyed)
-        self._texts, self._recent = TextSearch(con, keyed), RecentEvents()
+        self._recent = RecentEvents()
         self._arrivals.begin(numbers.newest)
 
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
@@ -324,19 +324,12 @@ class DuckEvents(EventStore):
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> list[Event]:
-        groups, names = self._texts.find_groups(scope, words, segments), self._projects.names
-        rows = None if groups is None else self._texts.search_groups(groups, scope, names, words, limit, segments)
-        if rows is None:
-            rows = self._texts.scan_texts(self._make_conditions(scope, None), words, limit, segments)
-        return list(map(self._parse_event, rows))
+        return self.read_words(scope, words).list_newest(limit, segments)
 
-    def find_words(self, scope: Scope, words: Sequence[str], limit: int) -> list[Event] | None:
-        """Return events also if every text is read for it, unless they are very many."""
-        groups = self._texts.find_groups(scope, words, None)
-        rows = None if groups is None else self._texts.search_groups(groups, scope, self._projects.names, words, limit)
-        if rows is None and groups is not None and self._numbers.committed_event <= _READ_AT_ONCE:
-            rows = self._texts.scan_texts(self._make_conditions(scope, None), words, limit)
-        return None if rows is None or len(rows) == limit else list(map(self._parse_event, rows))
+    def read_words(self, scope: Scope, words: Sequence[str]) -> DuckWordReading:
+        is_small, conditions = self._numbers.committed_event <= _READ_AT_ONCE, self._make_conditions(scope, None)
+        names = self._projects.names
+        return DuckWordReading(self._con, self._keyed, scope, names, words, conditions, self._parse_event, is_small)
 
     def count_events(self, scope: Scope, windows: Sequence[TimeWindow]) -> list[int]:
         where, parameters = self._make_conditions(scope, None)

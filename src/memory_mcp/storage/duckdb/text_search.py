@@ -6,10 +6,10 @@ letters and for words that most groups may hold, the engine reads every text.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from memory_mcp.model.event import stream_key
+from memory_mcp.model.event import Event, stream_key
 from memory_mcp.model.ids import event_key
 from memory_mcp.model.project import ProjectNames
 from memory_mcp.model.segment import Segment
@@ -36,6 +36,12 @@ WHERE {INSIDE}
 ORDER BY s.key, e.ts, e.event_id"""
 #: Groups that are read in the first round, in each later one twice as many; after how many it is judged; and in all.
 _FIRST_ROUND, _TRIAL, _MOST_GROUPS = 8, 24, 400
+#: Share of these where every text may be read at once, which takes as long.
+_SHARE = 0.5
+#: Groups that are read as they are, not asked first whether they have events of some stretches (40 us of CPU for each stretch).
+_FEW_GROUPS = 60
+#: Rows that are kept of reading every text.
+_MOST_KEPT = 100
 #: ASCII but white space and what JSON escapes.
 _PLAIN_PIECE = re.compile(r"[!#-\[\]-~]{2,}")
 
@@ -44,62 +50,124 @@ _PLAIN_PIECE = re.compile(r"[!#-\[\]-~]{2,}")
 Group = tuple[int, int]
 
 
-class TextSearch:
-    """Searches the texts of one store."""
+class DuckWordReading:
+    """Searches for some words in one scope; a group of events, or all texts, are read once."""
 
-    def __init__(self, con: Connection, keyed: KeyedRows) -> None:
-        self._con = con
-        self._keyed = keyed
-
-    def find_groups(self, scope: Scope, words: Sequence[str], segments: Sequence[Segment] | None) -> list[Group] | None:
-        """Return the groups that may hold all words, newest first; None if that is not known.
-
-        With `segments` only those that have events of these.
-        """
-        spans, window = None if segments is None else list_spans(segments), scope.window
-        return self._keyed.find_groups(words, spans, None if window is None else (window.start_ms, window.end_ms))
-
-    def search_groups(
+    def __init__(
         self,
-        groups: Sequence[Group],
+        con: Connection,
+        keyed: KeyedRows,
         scope: Scope,
         names: ProjectNames,
         words: Sequence[str],
-        limit: int,
-        segments: Sequence[Segment] | None = None,
-    ) -> list[Row] | None:
-        """Return up to `limit` shown rows (`EVENT`) with all words, newest first; None if all texts have to be read.
+        conditions: tuple[list[str], list[Any]],
+        parse_event: Callable[[Row], Event],
+        is_small: bool,
+    ) -> None:
+        """`conditions` are those of `make_conditions` and that an event is shown; `is_small`: all texts may be read at once."""
+        self._con = con
+        self._keyed = keyed
+        self._scope = scope
+        self._words = words
+        self._conditions = conditions
+        self._parse_event = parse_event
+        self._is_small = is_small
+        self._is_match = make_row_filter(scope, names, words)
+        # These characters are the same in the form in which a row is stored; the longest first, as they are the rarest.
+        pieces = {piece.lower().encode() for word in words for piece in _PLAIN_PIECE.findall(word)}
+        self._probes = sorted(pieces, key=lambda piece: (-len(piece), piece))
+        #: Groups of the scope that may hold all words, newest first, once they were listed; and those that were read.
+        self._groups: list[Group] | None = None
+        self._read: set[int] = set()
+        #: The shown rows (`EVENT`) with all words in what was read, and whether that is every text, up to `_MOST_KEPT` rows.
+        self._rows: list[Row] = []
+        self._is_whole = False
 
-        With `segments` only their events are searched.
-        """
+    def list_newest(self, limit: int, segments: Sequence[Segment] | None = None, *, is_followed: bool = False) -> list[Event]:
         spans = None if segments is None else list_spans(segments)
-        # These characters are the same in the form in which a row is stored.
-        probes = list({piece.lower().encode() for word in words for piece in _PLAIN_PIECE.findall(word)})
-        is_match, is_inside = make_row_filter(scope, names, words), _SpanFilter(spans)
-        rows: list[Row] = []
+        is_rare = is_followed and self._is_rare(limit)
+        groups = self._groups if is_rare else self._list_groups(spans)
+        rows = None if groups is None or is_rare else self._search_groups(groups, limit, spans, is_followed)
+        if rows is None and groups is not None and spans is not None and self._is_small and limit <= _MOST_KEPT:
+            # Of all texts: it takes no longer than of some stretches, and what follows needs them.
+            self._rows, self._is_whole = self._scan_texts(_MOST_KEPT, None), True
+            rows = self._find_read(limit, spans)
+        return list(map(self._parse_event, self._scan_texts(limit, segments) if rows is None else rows))
+
+    def find_all(self, limit: int) -> list[Event] | None:
+        """Return events also if every text is read for it, unless they are very many."""
+        groups = self._list_groups(None)
+        rows = None if groups is None else self._search_groups(groups, limit, None, is_followed=False)
+        if rows is None and groups is not None and self._is_small:
+            rows = self._scan_texts(limit, None)
+        return None if rows is None or len(rows) == limit else list(map(self._parse_event, rows))
+
+    def _is_rare(self, limit: int) -> bool:
+        """Read the newest groups of the scope; return whether at their rate reading every text is faster."""
+        groups = self._list_groups(None) if self._is_small else None
+        if groups is None or not self._is_too_much(len(groups), len(groups), is_followed=False):
+            return False
+        self._search_groups(groups[:_TRIAL], limit, None, is_followed=False)
+        return self._is_too_much(len(groups), _TRIAL * limit // max(len(self._rows), 1), is_followed=False)
+
+    def _list_groups(self, spans: Sequence[Span] | None) -> list[Group] | None:
+        """Return the groups that may hold all words, newest first, those of some stretches at least; None if not known."""
+        if spans is None or self._is_small:
+            if self._groups is None:
+                window = self._scope.window
+                times = None if window is None else (window.start_ms, window.end_ms)
+                self._groups = self._keyed.find_groups(self._words, None, times)
+            if spans is None or self._groups is None or len(self._groups) <= _FEW_GROUPS:
+                return self._groups
+        return self._keyed.find_groups(self._words, spans, None)
+
+    def _search_groups(
+        self, groups: Sequence[Group], limit: int, spans: Sequence[Span] | None, is_followed: bool
+    ) -> list[Row] | None:
+        """Return up to `limit` rows of stretches, newest first; None if all texts have to be read.
+
+        If `is_followed`, fewer than `limit` are looked for everywhere.
+        """
+        if self._is_whole:
+            return self._find_read(limit, spans)
+        is_inside = _SpanFilter(spans)
+        rows = self._sort_read(limit, is_inside)
         start, size = 0, _FIRST_ROUND
         while start < len(groups) and not (len(rows) == limit > 0 and groups[start][1] < rows[-1][1]):
-            # At the rate so far it would take so many: reading every text is faster.
-            if start >= _TRIAL and min(len(groups), start * limit // max(len(rows), 1)) > _MOST_GROUPS:
+            if start >= _TRIAL and self._is_too_much(len(groups), start * limit // max(len(rows), 1), is_followed):
                 return None
-            candidates = self._keyed.read_groups([number for number, _ in groups[start : start + size]], probes)
-            matching = [row for row in candidates or () if is_match(row) and is_inside(row)]
+            numbers = [number for number, _ in groups[start : start + size] if number not in self._read]
+            candidates = self._keyed.read_groups(numbers, self._probes)
+            matching = [row for row in candidates or () if self._is_match(row)]
             hidden = self._keyed.read_pairs([row[0] for row in matching])
             if candidates is None or hidden is None:
                 return None
             hidden_keys = {key for key, _ in hidden}
-            rows += [row for row in matching if row[0] not in hidden_keys]
-            rows = sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)[:limit]
+            self._read.update(numbers)
+            self._rows += [row for row in matching if row[0] not in hidden_keys]
+            rows = self._sort_read(limit, is_inside)
             start, size = start + size, 2 * size
         return rows
 
-    def scan_texts(
-        self, conditions: tuple[list[str], list[Any]], words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
-    ) -> list[Row]:
-        """Return the same by reading every text; `conditions` are those of `make_conditions` and that an event is shown."""
-        where, parameters = conditions
+    def _is_too_much(self, count: int, expected: int, is_followed: bool) -> bool:
+        """Return whether reading every text is faster than groups, of which at the rate so far `expected` would be read."""
+        if is_followed and self._groups is not None and expected > count:
+            count = len(self._groups)
+        return min(count, expected) > _MOST_GROUPS * (_SHARE if self._is_small else 1)
+
+    def _find_read(self, limit: int, spans: Sequence[Span] | None) -> list[Row] | None:
+        """Return rows of all texts that were read; None if older ones than were kept may be among them."""
+        rows = self._sort_read(limit, _SpanFilter(spans))
+        return rows if len(rows) == limit or len(self._rows) < _MOST_KEPT else None
+
+    def _sort_read(self, limit: int, is_inside: Callable[[Row], bool]) -> list[Row]:
+        return sorted(filter(is_inside, self._rows), key=lambda row: (row[1], row[0]), reverse=True)[:limit]
+
+    def _scan_texts(self, limit: int, segments: Sequence[Segment] | None) -> list[Row]:
+        """Return rows by reading every text, or those of segments."""
+        where, parameters = self._conditions
         table, spans = ("event", list[Any]()) if segments is None else (_WITHIN, span_columns(segments))
-        patterns = [make_text_condition(word) for word in words]
+        patterns = [make_text_condition(word) for word in self._words]
         condition = make_where([*where, *(condition for condition, _ in patterns)])
         sql = f"SELECT {EVENT} FROM {table} {condition} ORDER BY ts DESC, event_id DESC LIMIT ?"
         return self._con.fetch_rows(sql, [*spans, *parameters, *(pattern for _, pattern in patterns), limit])

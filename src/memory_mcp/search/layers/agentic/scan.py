@@ -20,7 +20,7 @@ from memory_mcp.search.layers.agentic.read import fold_text, scope_of
 from memory_mcp.search.layers.base import Hit, Query, Slice, pending_hit
 from memory_mcp.search.layers.showing import turns_of
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Scope
+from memory_mcp.storage.values import Scope, WordReading
 from memory_mcp.tree.toc.tree import Tree
 
 #: Most segments to read one by one: of more, comparing all events is faster.
@@ -50,23 +50,36 @@ class Scan:
         None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too few of a literal
         text were found among the newest. A hit that surely does not ask and `settles` comes alone: nodes and turns are not read.
         """
+        return self._read_named(query, words, settles, self._storage.events.read_words(scope_of(query, query.window), words))
+
+    def _read_named(
+        self, query: Query, words: Sequence[str], settles: Callable[[Hit], bool], reading: WordReading
+    ) -> Slice | None:
         # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
         matches = self._segments_with(inner, query.project)
         if matches is not None and len(matches.segments) <= _FEW:
-            return self._read_segments(matches, query, words, settles)
+            return self._read_segments(matches, query, words, settles, reading)
         # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
         matches = self._segments_with(words, query.project) if query.literal else matches
         if matches is None or not matches.segments:
             return None
-        events_slice = self._read_segments(replace(matches, segments=matches.segments[:_FEW]), query, words, settles)
         least_count = 1 if len(matches.segments) <= _FEW else query.limit
+        newest, is_followed = replace(matches, segments=matches.segments[:_FEW]), least_count == query.limit
+        events_slice = self._read_segments(newest, query, words, settles, reading, is_followed=is_followed)
         return events_slice if len(events_slice.hits) >= least_count else None
 
     def read_at_once(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """Return the events with all of `words`, if the store knows where they are, with the number of the scope's events."""
+        """Return what `read_named` would, else the events with all of `words` with the number of the scope's events.
+
+        None if the store does not know where they are.
+        """
         scope = scope_of(query, query.window)
-        events = self._storage.events.find_words(scope, words, query.limit)
+        reading = self._storage.events.read_words(scope, words)
+        named_slice = self._read_named(query, words, lambda _: False, reading)
+        if named_slice is not None:
+            return named_slice
+        events = reading.find_all(query.limit)
         if events is None:
             return None
         is_whole_project = scope == Scope(query.project)
@@ -98,14 +111,23 @@ class Scan:
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
         return self._reader.find_segments(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
-    def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str], settles: Callable[[Hit], bool]) -> Slice:
+    def _read_segments(
+        self,
+        where: SegmentMatches,
+        query: Query,
+        words: Sequence[str],
+        settles: Callable[[Hit], bool],
+        reading: WordReading,
+        *,
+        is_followed: bool = False,
+    ) -> Slice:
         scope = scope_of(query, query.window)
         last, folded_words = self._storage.events.last_seq(), [fold_text(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
         events = {e.event_id: e for e in waiting if all(w in fold_text(e.text) for w in folded_words)}
         count, segments = len(waiting), self._storage.toc.get_segments(where.segments) if where.segments else {}
         if segments:
-            matching_events = self._storage.events.search_words(scope, words, query.limit, list(segments.values()))
+            matching_events = reading.list_newest(query.limit, list(segments.values()), is_followed=is_followed)
             count, events = count + sum(s.events for s in segments.values()), events | {e.event_id: e for e in matching_events}
         newest = sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
         telling = (_quote_around(e, words, SCORE) for e in newest if not asks_memory(e) and (e.speaker or not is_prompt(e)))
