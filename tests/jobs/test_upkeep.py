@@ -13,6 +13,7 @@ import pytest
 from memory_mcp.app import App, Callbacks
 from memory_mcp.base import extensions
 from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import DiskFull
 from memory_mcp.config import Settings
 from memory_mcp.model.event import Trust
 from memory_mcp.storage.base import Storage
@@ -174,6 +175,9 @@ def test_the_file_is_rewritten_once_it_has_grown_by_a_quarter_and_all_is_derived
             [draft(f"step {i} of the plan", at=1_760_000_000_000 + i, session="s") for i in range(first, first + count)], "test"
         )
 
+    def refuse(_storage: Storage) -> tuple[int, int]:
+        raise DiskFull("no room")
+
     def run(app: App) -> tuple[str, bool]:
         before = (data_dir / "memory.duckdb").stat().st_ino
         report = app.scheduler.run_now("compact_grown")
@@ -204,6 +208,14 @@ def test_the_file_is_rewritten_once_it_has_grown_by_a_quarter_and_all_is_derived
     assert run(app) == ("it has not grown by a quarter", False)
     write(app, 49, 1)
     app.derivation.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(app.storage), "compact_files", refuse)
+        with pytest.raises(DiskFull):
+            run(app)
+    # What failed is not tried again every minute.
+    assert run(app) == ("it has not grown by a quarter", False)
+    app.close()
+    app = App(settings, FakeClock())
     assert run(app)[1]
     assert app.storage.events.last_seq() == 50
     assert findings(app) == []

@@ -296,9 +296,10 @@ class CompactGrown:
             return JobReport("it has not grown by a quarter")
         if self._busy() or should_stop() or outbox.get_checkpoint("deriver") < last_event:
             return JobReport("left it for later")
+        # First: it is hastened every minute, and what failed, as for want of room, is tried again by the next process.
+        self._compacted = last_event
         size_before, size_after = self._storage.compact_files()
         outbox.set_position(_COMPACTED, str(last_event))
-        self._compacted = last_event
         freed = size_before - size_after
         return JobReport(f"freed {freed / 1e6:,.0f} MB", {"freed_bytes": freed})
 
