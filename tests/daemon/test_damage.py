@@ -173,5 +173,5 @@ def noise(file: Path, column: str) -> None:
         sql = "SELECT block_id, block_offset FROM pragma_storage_info('event') WHERE column_name = ? AND block_id >= 0"
         block, offset = con.execute(sql, [column]).fetchall()[0]
     with file.open("rb+") as opened:
-        opened.seek(blocks.HEADER * blocks.HEADERS + block * blocks.BLOCK + 8 + offset + 40)
+        opened.seek(blocks.HEADER * blocks.HEADERS + block * blocks.read_block_size(file) + 8 + offset + 40)
         opened.write(os.urandom(24))

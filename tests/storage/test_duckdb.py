@@ -38,7 +38,7 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import TopicLabel, TopicRecord
-from memory_mcp.storage.duckdb import files, migrations, open_read_only, open_storage, publish
+from memory_mcp.storage.duckdb import blocks, files, migrations, open_read_only, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.engine_errors import translate_errors
 from memory_mcp.storage.duckdb.store import DuckStorage
@@ -477,6 +477,46 @@ def test_compaction_gives_back_the_space_of_what_is_gone_and_what_a_killed_one_l
     assert not (data_dir / (FILE + ".compact")).exists()
     assert store.events.last_seq() == 10
     store.close()
+
+
+def test_a_file_with_large_blocks_of_an_earlier_version_is_read_and_gets_small_ones_when_it_is_rewritten(data_dir: Path) -> None:
+    made(data_dir, 5)
+    assert blocks.read_block_size(data_dir / FILE) == 65_536
+    (data_dir / FILE).rename(data_dir / "small.duckdb")
+    with duckdb.connect(str(data_dir / FILE), config={"storage_compatibility_version": "v1.5.0"}) as con:
+        con.execute(f"ATTACH '{data_dir / 'small.duckdb'}' AS small (READ_ONLY)")
+        con.execute("COPY FROM DATABASE small TO memory")
+        con.execute("DETACH small")
+    (data_dir / "small.duckdb").unlink()
+    assert blocks.read_block_size(data_dir / FILE) == 262_144
+    store = open_storage(data_dir)
+    store.events.append([event("after it")])
+    assert store.events.last_seq() == 6
+    before, after = store.compact_files()
+    assert blocks.read_block_size(data_dir / FILE) == 65_536
+    assert after < before / 2
+    assert len(store.events.read_after(0, 10)) == 6
+    store.close()
+
+
+@pytest.mark.parametrize("size", [16_384, 65_536, 262_144])
+def test_damage_is_found_in_blocks_of_any_size(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "some.duckdb"
+    with duckdb.connect(":memory:") as con:
+        con.execute(f"ATTACH '{file}' AS made (BLOCK_SIZE {size})")
+        con.execute("CREATE TABLE made.t AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(20000) r(i)")
+    assert blocks.read_block_size(file) == size
+    assert list(blocks.iter_damaged(file)) == []
+    content = bytearray(file.read_bytes())
+    start = blocks.HEADER * blocks.HEADERS + size
+    content[start + 5000] ^= 4
+    file.write_bytes(content)
+    [damaged] = blocks.iter_damaged(file)
+    assert (damaged.offset, damaged.size) == (start, size)
+    # One header that says something else is not believed.
+    content[blocks.HEADER + 40 : blocks.HEADER + 48] = (32_768).to_bytes(8, "little")
+    file.write_bytes(content)
+    assert blocks.read_block_size(file) == 262_144
 
 
 def test_a_copy_that_differs_from_the_file_does_not_replace_it(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

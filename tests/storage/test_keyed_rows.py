@@ -25,6 +25,7 @@ from memory_mcp.storage.duckdb import events as duck_events
 from memory_mcp.storage.duckdb import open_storage, text_search
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, NODES, PAIRS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import PATH, KeyedRows
+from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build, Scope
 from tests.factories import a_small_history, draft, run_of
@@ -431,6 +432,77 @@ def test_blocks_of_every_dictionary_are_read_and_a_row_has_its_own_names(tmp_pat
     file.clear_table(EVENTS)
     assert file._con.execute("SELECT count(*) FROM dictionary").fetchone() == (0,)
     file.close()
+
+
+def _make_rows(count: int, first: int = 0) -> list[tuple[Any, ...]]:
+    numbers = range(first, first + count)
+    rest = ("s", "codex", "/p", "", "", "user_message", "user", "user", "codex")
+    return [(make_key(1_770_000_000_000 + n, n), 1_770_000_000_000 + n, *rest, f"{n}", f"text {n}", "{}") for n in numbers]
+
+
+def test_what_is_written_in_parts_is_committed_together_and_a_part_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "indexes" / "rows.sqlite"
+    file, rows = KeyedFile(path), _make_rows(3)
+    log = path.with_name("rows.sqlite-wal")
+    file.write_meta("some", 1)
+    written = log.stat().st_size
+    for row in rows:
+        with file.begin_transaction():
+            file.add_events([(1, row)])
+        assert log.stat().st_size == written
+
+    def fail() -> None:
+        with file.begin_transaction():
+            file.add_events([(1, row) for row in _make_rows(2, 3)])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert file.read_events(row[0] for row in (*rows, *_make_rows(2, 3))) == rows
+    # As a kill finds it: as if none of them had been written.
+    killed = tmp_path / "killed" / "rows.sqlite"
+    killed.parent.mkdir()
+    for end in ("", "-wal"):
+        shutil.copy(path.with_name(path.name + end), killed.with_name(killed.name + end))
+    other = KeyedFile(killed)
+    assert other.read_meta("some") == 1
+    assert other.read_events(row[0] for row in rows) == []
+    other.close()
+    with file.begin_transaction():
+        file.add_events([(1, row) for row in _make_rows(600, 3)])
+    assert log.stat().st_size > written
+    file.close()
+    file = KeyedFile(path)
+    assert len(file.read_events(row[0] for row in _make_rows(603))) == 603
+    file.close()
+
+
+def test_events_that_come_alone_are_read_at_once_and_written_later_also_after_a_kill(settings: Settings, tmp_path: Path) -> None:
+    directory = settings.storage.directory
+    app = open_app(settings)
+    assert isinstance(app.storage, DuckStorage)
+    app.storage.copy_rows(never)
+    log = directory / "indexes" / "rows.sqlite-wal"
+    written = log.stat().st_size
+    for number in range(5):
+        app.append([draft(f"Alone at {number} in the lock.", at=f"2026-02-03 10:0{number}", session="alone")], "test")
+        app.derivation.run()
+        [stored] = app.storage.events.search_words(Scope(), ["alone at", f"{number} in"], 5)
+        app.storage.events.drop_recent()
+        with asked_of_the_store() as asked:
+            assert len(app.storage.events.get_neighbours(stored, 9, 9)[0]) == number
+            assert app.storage.events.search_words(Scope(), ["alone at", f"{number} in"], 1) == [stored]
+        assert asked.statements == []
+    assert log.stat().st_size == written
+    killed = replace(settings, storage=StorageSettings(str(tmp_path / "killed"), "Europe/Berlin"))
+    shutil.copytree(directory, tmp_path / "killed")
+    expected = read_by_key(app.storage)
+    app.close()
+    app = open_app(killed)
+    assert read_by_key(app.storage) == expected
+    app.storage.copy_rows(never)
+    assert read_by_key(app.storage) == expected
+    app.close()
 
 
 @pytest.mark.parametrize(("table", "column"), [("stream", "names"), ("block", "body"), ("dictionary", "body")], ids=str)

@@ -164,8 +164,9 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_sal
     copy = tmp_path / "data"
     shutil.copytree(directory, copy)
     content = bytearray((copy / FILE).read_bytes())
-    start = blocks.HEADER * blocks.HEADERS + 3 * blocks.BLOCK
-    at = {"front": start + 5000, "middle": start + blocks.BLOCK // 2, "end": start + blocks.BLOCK - 5000}[column]
+    block_size = blocks.read_block_size(copy / FILE)
+    start = blocks.HEADER * blocks.HEADERS + 3 * block_size
+    at = {"front": start + 5000, "middle": start + block_size // 2, "end": start + block_size - 5000}[column]
     content[at : at + 64] = os.urandom(64)
     (copy / FILE).write_bytes(content)
     if once_killed:

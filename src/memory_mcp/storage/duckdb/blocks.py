@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from memory_mcp.base.dataclass import dataclass
 
-#: Three headers, then blocks of the usual size; each begins with its checksum.
-HEADER, HEADERS, BLOCK = 4096, 3, 262_144
+#: Three headers, then blocks; each begins with its checksum.
+HEADER, HEADERS = 4096, 3
+#: Offsets in the file of the size of its blocks, which the second and the third header have, and what it can be.
+_BLOCK_SIZES, _SIZES = (HEADER + 40, 2 * HEADER + 40), tuple(1 << n for n in range(14, 19))
 _MULTIPLY, _ALL = 0xBF58476D1CE4E5B9, (1 << 64) - 1
 _INVERSE = pow(_MULTIPLY, -1, 1 << 64)
 _SEED, _TAIL_SEED, _TAIL_MULTIPLY = 5381, 0xE17A1465, 0xC6A4A7935BD1E995
@@ -113,14 +115,23 @@ def _is_header(content: bytes) -> bool:
     return len(content) == HEADER - _SUM
 
 
+def read_block_size(path: Path) -> int:
+    """Return the bytes of a file's blocks; the engine's usual size if its headers do not agree on a possible one."""
+    with path.open("rb") as file:
+        head = file.read(HEADER * HEADERS)
+    sizes = {int.from_bytes(head[at : at + 8], "little") for at in _BLOCK_SIZES}.intersection(_SIZES)
+    return sizes.pop() if len(sizes) == 1 else _SIZES[-1]
+
+
 def iter_damaged(path: Path) -> Iterator[DamagedBlock]:
     """Yield every header and block whose checksum does not fit.
 
     In order; reads the whole file. Blocks of zeros and a last piece that is no whole number of words are passed over.
     """
+    block_size = read_block_size(path)
     with path.open("rb") as file:
         offset = 0
-        while content := file.read(HEADER if offset < HEADER * HEADERS else BLOCK):
+        while content := file.read(HEADER if offset < HEADER * HEADERS else block_size):
             stored, payload = int.from_bytes(content[:_SUM], "little"), content[_SUM:]
             if len(payload) % 8 == 0 and any(payload) and checksum(payload) != stored:
                 change = find_mend(stored, payload)

@@ -15,7 +15,15 @@ import duckdb
 
 from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
 from memory_mcp.storage.duckdb.engine_errors import translate_errors
-from memory_mcp.storage.duckdb.files import FILE_OPTIONS, FILES, FileIdentity, compact_path, copy_database, remove_compact_copy
+from memory_mcp.storage.duckdb.files import (
+    FILE_OPTIONS,
+    FILES,
+    FileIdentity,
+    compact_path,
+    copy_database,
+    create_database,
+    remove_compact_copy,
+)
 from memory_mcp.storage.duckdb.memory_limit import MemoryLimit
 from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
 from memory_mcp.storage.duckdb.statements import skip_optimizer
@@ -81,6 +89,8 @@ class Connection:
         with translate_errors(self._path):
             options = self._config | {"memory_limit": self._memory.start()}
             config = options | ({"temp_directory": tempfile.gettempdir()} if looking else {})
+            if self._path and not looking and not self._path.exists():
+                create_database(self._path)
             con = duckdb.connect(str(self._path) if self._path else ":memory:", looking, config)
             if self._path and not looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
@@ -328,17 +338,13 @@ class Connection:
         fresh = compact_path(self._path)
         with self._long_reads.exclude(), self._hold_write_lock():
             try:
-                self._copy_database(fresh)
+                remove_compact_copy(self._path)
+                with self.lend_cursor() as cursor:
+                    copy_database(cursor, fresh)
                 with self.close_for_replacement():
                     yield fresh
             finally:
                 remove_compact_copy(self._path)
-
-    def _copy_database(self, fresh: Path) -> None:
-        assert self._path is not None
-        remove_compact_copy(self._path)
-        with self.lend_cursor() as cursor:
-            copy_database(cursor, fresh)
 
     @contextmanager
     def close_for_replacement(self) -> Iterator[None]:

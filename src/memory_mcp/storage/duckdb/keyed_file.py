@@ -8,7 +8,6 @@ more than that, mostly 0.
 """
 
 import json
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from memory_mcp.storage.duckdb.keyed_packing import (
     unpack_row,
     unpack_value,
 )
+from memory_mcp.storage.duckdb.keyed_schema import open_file
 from memory_mcp.storage.ngrams import SIZE, list_bits, make_signature, select_groups
 
 #: A stream with the first and the last position (time, key) of a stretch.
@@ -44,26 +44,6 @@ Span = tuple[int, tuple[int, int], tuple[int, int]]
 #: Of a row of an event: the index of its text, and what its stream has in common.
 _TEXT, _NAMES = 12, slice(2, 6)
 EVENTS, GRIPS, PAIRS, SEGMENTS, NODES = "event", "grip", "pair", "segment", "node"
-#: Raise it when the tables change: a file of another version is filled again.
-_VERSION = 5
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE block (number INTEGER PRIMARY KEY, rows INTEGER NOT NULL, dictionary INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE dictionary (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
-CREATE TABLE signatures (number INTEGER PRIMARY KEY, newest BLOB NOT NULL, bits BLOB NOT NULL);
-CREATE TABLE stream (code INTEGER PRIMARY KEY, key INTEGER UNIQUE NOT NULL, names TEXT NOT NULL);
-CREATE TABLE event (id BLOB PRIMARY KEY, stream INTEGER NOT NULL, ts INTEGER NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX event_order ON event (stream, ts, id);
-CREATE TABLE grip (tail BLOB PRIMARY KEY, delay INTEGER NOT NULL, event_start BLOB NOT NULL, event_end BLOB,
-  span_start INTEGER NOT NULL, span_end INTEGER NOT NULL, quote_hash INTEGER NOT NULL, ts INTEGER NOT NULL,
-  segment INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX grip_start ON grip (substr(event_start, 7, 5));
-CREATE INDEX grip_end ON grip (event_end) WHERE event_end IS NOT NULL;
-CREATE TABLE pair (hidden BLOB PRIMARY KEY, shown BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX pair_shown ON pair (shown);
-CREATE TABLE segment (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
-CREATE TABLE node (key INTEGER PRIMARY KEY, value BLOB NOT NULL);
-"""
 #: Events and characters of a block at most; decoded blocks and streams that are kept.
 _BLOCK_ROWS, _BLOCK_CHARS, _CACHED_BLOCKS, _CACHED_STREAMS = 4, 16_000, 64, 2000
 #: Blocks of a group at most, and compressed bytes that end one: a third of the bits of its signature are set then.
@@ -76,11 +56,14 @@ _LINES = 64
 _FIRST_DICTIONARY, _NEXT_DICTIONARY, _DICTIONARY_GROUPS = 8, 4, 60
 #: Bits of a key below its time; which bytes of an event's key find the grips that begin in it.
 _HASH_BITS, _START = 80, slice(6, 11)
-#: Bytes of a page: with 4096 a fifth of the pages of blocks is empty. Parameters of one statement at most.
-_PAGE, _MANY = 16_384, 500
 #: Whether an event has another time than its key begins with.
 _DELAYED = "delayed"
 _STREAM = "(SELECT code FROM stream WHERE key = ?)"
+#: Rows that are committed together, those of some 50 events that come alone: an event changes five pages and more, most of them
+#: the same as the one before. A kill takes those that wait, as if they had not been copied yet.
+_COMMIT_AFTER = 500
+#: Parameters of one statement at most.
+_MANY = 500
 
 
 class KeyedFile:
@@ -88,27 +71,13 @@ class KeyedFile:
 
     def __init__(self, path: Path) -> None:
         """Open the file; it is made if it is missing, or made again if it has another version."""
-        self._path = path
+        #: The number of changes at the last commit.
+        self._committed = 0
         self._blocks: OrderedDict[int, list[PackedRow]] = OrderedDict()
         #: By dictionary; and what streams have in common, by their numbers.
         self._packers: dict[int, BlockPacker] = {}
         self._names: dict[int, tuple[str, ...]] = {}
-        # Not its parents: a data directory that was moved away is not made again.
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        if path.is_symlink():
-            raise OSError(f"{path} is a link")
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        if self._con.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            self._con.close()
-            remove_file(path)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._con = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._con.execute(f"PRAGMA page_size = {_PAGE}")
-            self._con.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        # The log shrinks after filling.
-        for setting in ("journal_mode = WAL", "journal_size_limit = 1048576", "cache_size = -2000", "mmap_size = 268435456"):
-            self._con.execute(f"PRAGMA {setting}")
+        self._con = open_file(path)
         #: What the last one to close it noted, None for nothing. It is not noted any more, on disk too.
         self.version: int | None = self.read_meta("version")
         self.write_meta("version", None)
@@ -116,21 +85,35 @@ class KeyedFile:
         self._con.execute("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
-        """Close the file; its log is taken in."""
-        self._con.close()
+        """Commit, and close the file; its log is taken in."""
+        try:
+            self.commit()
+        finally:
+            self._con.close()
 
     @contextmanager
     def begin_transaction(self) -> Iterator[None]:
-        """Commit what the block writes, or nothing of it."""
-        self._con.execute("BEGIN")
+        """Write what the block writes, which is committed with what follows, or nothing of it."""
+        if not self._con.in_transaction:
+            self._con.execute("BEGIN")
+            self._committed = self._con.total_changes
+        self._con.execute("SAVEPOINT part")
         try:
             yield
-            self._con.execute("COMMIT")
+            self._con.execute("RELEASE part")
+            if self._con.total_changes - self._committed >= _COMMIT_AFTER:
+                self.commit()
         except BaseException:
             self._clear_caches()
             with suppress(sqlite3.Error):
-                self._con.execute("ROLLBACK")
+                self._con.execute("ROLLBACK TO part")
+                self._con.execute("RELEASE part")
             raise
+
+    def commit(self) -> None:
+        """Commit what was written."""
+        if self._con.in_transaction:
+            self._con.execute("COMMIT")
 
     def read_meta(self, name: str) -> Any:
         """Return what `write_meta` stored under a name; None for nothing."""
@@ -392,9 +375,3 @@ class KeyedFile:
         for some in (every[start : start + _MANY] for start in range(0, len(every), _MANY)):
             rows += self._con.execute(sql.format(",".join("?" * len(some))), some).fetchall()
         return rows
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file with its logs; nothing if it is missing."""
-    for end in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + end).unlink(missing_ok=True)

@@ -23,7 +23,8 @@ from typing import TypeVar
 
 from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, Span, remove_file
+from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, Span
+from memory_mcp.storage.duckdb.keyed_schema import remove_file
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.rows import EVENT, GRIP, SEGMENT
 
@@ -32,10 +33,8 @@ T = TypeVar("T")
 SelectRows = Callable[[KeyedFile, list[Row]], list[Row]]
 #: Below a data directory; what is in this folder may be deleted at any moment.
 PATH = Path("indexes") / "rows.sqlite"
-#: Events of one portion of filling, other rows, and events that a read takes in by itself before it is answered.
-_EVENT_PORTION, _PORTION, _FEW = 250, 2000, 200
-#: Events of a portion whose texts are too long for that.
-_LONG_PORTION = 10
+#: Events of a portion of filling, of one with long texts, other rows, and events that a read takes in before it is answered.
+_EVENT_PORTION, _LONG_PORTION, _PORTION, _FEW = 250, 10, 2000, 200
 #: Neighbours read at once beyond those asked for: some may be hidden.
 _SPARE = 4
 #: Rows that wait in memory for the next read, or until a table is filled; beyond the latter it is filled from the beginning.
@@ -265,6 +264,7 @@ class KeyedRows:
     def _take_all_pending(self, file: KeyedFile) -> None:
         for table in self._verified.intersection(_ROWS_AFTER):
             self._take_pending(file, table)
+        file.commit()
 
     def fill(self, should_stop: Callable[[], bool]) -> int:
         """Verify the file, and copy what is missing, in portions; return how many rows were copied.

@@ -195,17 +195,17 @@ def accept_blocks(file: Path) -> None:
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
         return
-    bad = list(blocks.iter_damaged(file))
+    bad, block_size = list(blocks.iter_damaged(file)), blocks.read_block_size(file)
     for block in bad:
         blocks.write_checksum(file, block, right=True)
-    numbers = {(block.offset - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK: block for block in bad}
+    numbers = {(block.offset - blocks.HEADER * blocks.HEADERS) // block_size: block for block in bad}
     with _open_reader(file) as reader:
         for table in ("meta", "segment_cut", *_KEPT):
             sql = f"SELECT DISTINCT block_id, additional_block_ids FROM pragma_storage_info('{table}')"
             for number, more in reader.fetch_rows(sql) or ():
                 for wrong in numbers.keys() & {number, *(more or ())}:
                     blocks.write_checksum(file, numbers[wrong], right=False)
-        block_count = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK
+        block_count = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // block_size
         doubts = _find_doubtful(reader, set(numbers), block_count)
     notes.write_text(json.dumps([astuple(doubt) for doubt in doubts]), encoding="ascii")
 
