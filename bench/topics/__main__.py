@@ -2,8 +2,6 @@
 
     python -m bench.topics --data DIR [--history CLONE] [--corpora qmsum commits] [--half tune|held|all]
                            [--systems NAME ...] [--stores DIR]
-    python -m bench.topics left --data DIR ...    where segments go that grouping has not seen: one in ten is left out
-    python -m bench.topics size --data DIR [--segments 10000] ...    time and memory of many segments
     python -m bench.topics mixed --data DIR ...    corpora alone, and all in one memory of 10,000 and 20,000 segments
     python -m bench.topics explore --data DIR [--half ...]    questions that explore, with topics and without
     python -m bench.topics --data DIR --sheet 40 [--seed 0]    labels of topics for a reader to mark
@@ -21,10 +19,8 @@ from pathlib import Path
 
 from bench.topics import labels
 from bench.topics.explore import explored
-from bench.topics.many import many
 from bench.topics.measures import Measures, measures
 from bench.topics.mixed import families, mixed
-from bench.topics.placing import placing
 from bench.topics.references import CORPORA, Reference, references
 from bench.topics.systems import SYSTEMS, Absent, Grouped, grouped, told_how_many
 
@@ -69,15 +65,12 @@ def arguments_of(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.topics", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "what", nargs="?", choices=("groups", "left", "size", "mixed", "explore"), default="groups", help=argparse.SUPPRESS
-    )
+    parser.add_argument("what", nargs="?", choices=("groups", "mixed", "explore"), default="groups", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds qmsum/ and commits/")
     parser.add_argument("--history", type=Path, help="a clone of github.com/entireio/cli, which knows its pull requests")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--half", choices=("tune", "held", "all"), default="held")
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS), metavar="NAME")
-    parser.add_argument("--segments", type=int, default=10_000)
     parser.add_argument("--sheet", type=int, default=0, metavar="N", help="print N topics of all corpora to be marked")
     parser.add_argument("--seed", type=int, default=0, help="draws the topics of the sheet and their order")
     parser.add_argument("--stores", type=Path, help="keep the stores in this folder and use them again")
@@ -102,18 +95,13 @@ def main(given: Sequence[str]) -> int:
             return 0
     if not found:
         print(f"skipped: no {', '.join(arguments.corpora)} in {arguments.data}")
-    elif arguments.what == "size":
-        print(many(found, arguments.segments, arguments.systems))
-    for reference in found if arguments.what != "size" else ():
+    for reference in found:
         print(f"{reference.name}: {reference.note}", file=sys.stderr)
         half = reference.half(arguments.half)
-        if arguments.what == "left":
-            print(placing(half))
-        else:
-            made = judged(half, arguments.systems)
-            print(table(half, arguments.half, made), flush=True)
-            if half.titles and made:
-                print(labels.table(half, labels.topics_of(made[0].groups)), flush=True)
+        made = judged(half, arguments.systems)
+        print(table(half, arguments.half, made), flush=True)
+        if half.titles and made:
+            print(labels.table(half, labels.topics_of(made[0].groups)), flush=True)
     return 0
 
 

@@ -114,6 +114,21 @@ def test_the_source_of_this_program_stays_whole(name: str) -> None:
     assert remove_own_output(numbered) == numbered
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\n", "\r\n", " ", "<", "&lt;", "&amp;", "\\", "\\n", '\\"', "\\u003c", "<br>", "{", "1", MARK, OPEN, f"{OPEN}\n", CLOSE,
+        f"\n{CLOSE}", f"&lt;{MARK}&gt;", "x\n", "> \n", f'{{"origin": "{MARK}", "a": ', f"\norigin: {MARK}\na: b", "grip:",
+    ],
+)  # fmt: skip
+@pytest.mark.few(4)
+def test_own_output_is_taken_out_in_time_that_grows_with_the_text_only(unit: str) -> None:
+    """Half a megabyte takes no time to speak of; where the time is quadratic, it does not end."""
+    text = unit * (500_000 // len(unit))
+    for place in (f"{OPEN}\n{text}", f"{text}\n{CLOSE}", f"{FENCED}{text}a{FENCED}", f'{{"origin": "{MARK}", "results": {text}'):
+        remove_own_output(place)
+
+
 def test_text_without_a_fence_is_left_alone() -> None:
     assert remove_own_output("  as it was ") == "  as it was "
 
