@@ -1,7 +1,7 @@
 """What earlier calls say about an error or a command: what ended it, what works, what failed."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,14 +45,15 @@ def recall_error(app: "App", text: str, project: str | None, command: str = "") 
     if not runs:
         return Recollection("not_seen", [])
     teller = RunTeller(app, project)
-    weights = _weigh_runs(runs, signs)
+    counts = _count_signs(runs, signs)
+    weights = _weigh_runs(runs, signs, counts)
     by_weight = sorted(runs, key=lambda stored: -weights[stored])
     nearest = teller.nearest_to(text, by_weight[:_COMPARED])
     courses = _list_courses(app, teller, [*nearest, *by_weight[_COMPARED:]], signs)
     same_call = make_hashes(KeyKind.INVOCATION, _invocations(command)) if command else frozenset()
     courses.sort(key=lambda course: (course.success is None, not same_call & course.failures[-1].run.hashes(KeyKind.INVOCATION)))
     resolved = [course for course in courses if course.success is not None]
-    seen = _state_seen(app, teller, runs, nearest[0], _find_rarest(lines, runs, nearest[0]))
+    seen = _state_seen(app, teller, runs, nearest[0], _find_rarest(lines, nearest[0], counts))
     statements = _list_course_statements(app, teller, resolved or courses, project)
     if not resolved and (forms := _find_other_forms(app, teller, [course.failures[-1] for course in courses])) is not None:
         return Recollection("resolved", [seen, teller.tell_call("then", forms[1], after=" succeeded in its place"), *statements])
@@ -103,24 +104,26 @@ def _programs(text: str) -> list[str]:
 
 def _select_same(runs: Sequence[StoredRun], signs: frozenset[int]) -> list[StoredRun]:
     """Return the runs that share the rare lines of an error; newest first."""
-    weights = _weigh_runs(runs, signs)
+    weights = _weigh_runs(runs, signs, _count_signs(runs, signs))
     least = _SAME * max(weights.values(), default=0.0)
     return [stored for stored in runs if weights[stored] >= least]
 
 
-def _weigh_runs(runs: Sequence[StoredRun], signs: frozenset[int]) -> dict[StoredRun, float]:
+def _count_signs(runs: Sequence[StoredRun], signs: frozenset[int]) -> Counter[int]:
+    """Return how many runs have each line of an error, by its hash."""
+    return Counter(value for stored in runs for value in stored.run.hashes(KeyKind.ERROR) & signs)
+
+
+def _weigh_runs(runs: Sequence[StoredRun], signs: frozenset[int], counts: Mapping[int, int]) -> dict[StoredRun, float]:
     """Return how much of an error each run shares: a line counts the more, the fewer runs have it."""
-    shared = {stored: stored.run.hashes(KeyKind.ERROR) & signs for stored in runs}
-    counts = Counter(value for values in shared.values() for value in values)
-    return {stored: sum(1 / counts[value] for value in values) for stored, values in shared.items()}
+    return {stored: sum(1 / counts[value] for value in stored.run.hashes(KeyKind.ERROR) & signs) for stored in runs}
 
 
-def _find_rarest(lines: Sequence[str], runs: Sequence[StoredRun], stored: StoredRun) -> str:
+def _find_rarest(lines: Sequence[str], stored: StoredRun, counts: Mapping[int, int]) -> str:
     """Return the line of an error that a run shares and fewest runs have, the first of equals."""
-    counts = Counter(value for each in runs for value in each.run.hashes(KeyKind.ERROR))
-    hashes = [(line, make_key(KeyKind.ERROR, line)[1]) for line in lines]
-    shared = [(counts[value], line) for line, value in hashes if value in stored.run.hashes(KeyKind.ERROR)]
-    return min(shared, key=itemgetter(0))[1]
+    hashes = {line: make_key(KeyKind.ERROR, line)[1] for line in lines}
+    shared = (line for line, value in hashes.items() if value in stored.run.hashes(KeyKind.ERROR))
+    return min(shared, key=lambda line: counts[hashes[line]])
 
 
 def _list_courses(app: "App", teller: RunTeller, runs: Sequence[StoredRun], signs: frozenset[int]) -> list[Ending]:
