@@ -53,17 +53,6 @@ def test_what_each_level_is_made_of(node_id: str, level: TocLevel, sources: TocL
     assert cal.source_level(NodeId(node_id)) is sources
 
 
-@pytest.mark.parametrize(("text", "level"), [("week", TocLevel.WEEK), (" Day ", TocLevel.DAY), ("SEGMENT", TocLevel.SEGMENT)])
-def test_a_level_is_read_from_its_name(text: str, level: TocLevel) -> None:
-    assert cal.parse_level(text) is level
-
-
-@pytest.mark.parametrize("text", ["", "root", "decade"])
-def test_what_is_no_level_is_refused_with_the_levels(text: str) -> None:
-    with pytest.raises(InvalidQuery, match="year, month, week, day, segment"):
-        cal.parse_level(text)
-
-
 @pytest.mark.parametrize(
     ("node_id", "parents"),
     [

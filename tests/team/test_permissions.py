@@ -17,7 +17,6 @@ from memory_mcp_team.access.permissions import (
     find_highest_role,
     get_grant,
     is_allowed,
-    may_administer,
 )
 from memory_mcp_team.errors import InsufficientScope, PermissionDenied
 from memory_mcp_team.settings import _ROLES
@@ -121,10 +120,7 @@ def test_a_foreign_name_is_one_that_is_not_there() -> None:
 
 def test_a_tenants_admin_sees_no_space_without_a_grant() -> None:
     admin = principal(is_tenant_admin=True)
-    assert may_administer(admin)
     assert not is_allowed(admin, OTHER, Act.READ)
-    assert not may_administer(principal(is_tenant_admin=True, at_most=Role.CURATOR))
-    assert not may_administer(principal(Role.ADMIN))
 
 
 def test_a_request_that_the_table_does_not_name_is_refused_to_everybody() -> None:

@@ -115,9 +115,6 @@ class ArchiveFiles:
             return None
         return remaining
 
-    def _quotes_gone(self, hint: dict[str, Any]) -> bool:
-        return hint["session_id"] in self._sessions or not self._event_ids.isdisjoint(str(hint["evidence"]).split())
-
     def _names_forgotten(self, table: str, row: dict[str, Any]) -> bool:
         gone_projects = self._leaving - self._staying - {""}
         if table == "segment_cut" and row["stream"] in self._leaving:

@@ -69,20 +69,6 @@ class TimeWindow:
         return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
 
 
-def parse_level(text: str) -> TocLevel:
-    """Return a level from its name, in any case.
-
-    Raises InvalidQuery for other text and for the root.
-    """
-    try:
-        level = TocLevel(text.strip().lower())
-    except ValueError:
-        level = TocLevel.ROOT
-    if level is TocLevel.ROOT:
-        raise InvalidQuery(f"unknown level: {text!r}", f"Levels are {', '.join(LEVELS)}.")
-    return level
-
-
 def level_of(node_id: NodeId) -> TocLevel:
     """Return the level that a canonical node id names.
 

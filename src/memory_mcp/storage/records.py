@@ -61,9 +61,6 @@ class UsageStore(Protocol):
     def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return the times at which those of `ids` were opened, by id."""
 
-    def forget_usage(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips, if any."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoredStatement:

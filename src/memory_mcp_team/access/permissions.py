@@ -99,14 +99,6 @@ def is_allowed(principal: Principal, space: int, act: Act) -> bool:
     return role is not None and role.rank >= LOWEST_ROLES[act].rank
 
 
-def may_administer(principal: Principal) -> bool:
-    """Return whether the caller may administer the tenant.
-
-    That takes a tenant's admin, with a token or key for `memory:admin`.
-    """
-    return principal.is_tenant_admin and principal.max_role is Role.ADMIN
-
-
 def get_grant(principal: Principal, name: str) -> Grant:
     """Return the grant of the space of that name, or raise NotFound."""
     grant = principal.find_grant(name)

@@ -311,10 +311,6 @@ class PostgresUsage:
             return {}
         return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OPENINGS, ids=id_list)}
 
-    def forget_usage(self, ids: Iterable[GripId]) -> None:
-        with self._con.open_writer() as writer:
-            writer.execute(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))
-
 
 class PostgresHints:
     """No hints: this engine keeps none, so that none is given; a `HintStore`."""

@@ -31,7 +31,3 @@ class DuckUsage:
         sql = """SELECT grip_id, list(at_ms ORDER BY at_ms) FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))
                  GROUP BY grip_id"""
         return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.fetch_rows(sql, [grip_ids])}
-
-    def forget_usage(self, ids: Iterable[GripId]) -> None:
-        with self._con.begin_transaction() as con:
-            con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])
