@@ -4,9 +4,11 @@
 2. What is read at rest is one state of the folders: nothing came, went or changed while it was read.
 """
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from tests.waiting import until
 
@@ -70,3 +72,13 @@ def _states(*folders: Path) -> dict[Path, tuple[int, int, int]]:
             continue
         states[file] = (state.st_ino, state.st_size, state.st_mtime_ns)
     return states
+
+
+def load_script(path: Path) -> ModuleType:
+    """Return the module of a script that lies in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

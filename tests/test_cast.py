@@ -1,6 +1,5 @@
 """The terminal in the README: the script still records the real program, and draws a picture that stands alone."""
 
-import importlib.util
 import json
 import re
 import sys
@@ -10,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.files import load_script
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,12 +27,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """docs/cast.py, which lies in no package."""
-    spec = importlib.util.spec_from_file_location("cast", DOCS / "cast.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(DOCS / "cast.py")
 
 
 def rows(svg: str, at_the_end: bool = False) -> list[str]:

@@ -22,6 +22,7 @@ from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
 from memory_mcp.importers.registry import IMPORTERS
 from memory_mcp.install.clients import CLIENTS
+from tests.files import load_script
 
 pytestmark = pytest.mark.skipif(
     extensions.find(extensions.SETTINGS, "team") is None, reason="the documents are of the whole distribution"
@@ -54,12 +55,7 @@ def test_every_relative_link_leads_to_a_file(name: str) -> None:
 @cache
 def reference() -> ModuleType:
     """The script that makes the reference pages; it lies beside them, in no package."""
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / "reference.py")
 
 
 def test_the_reference_pages_say_what_the_program_has() -> None:

@@ -1,5 +1,9 @@
 """Calls of tools with their outcomes, as made-up sessions had them: a build fails, is mended, and fails again in the next one."""
 
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
 from memory_mcp.model.event import EventDraft, EventType, Role
 from tests.factories import BILLING, SHOP, draft
 
@@ -58,3 +62,14 @@ def failing_in_sessions(count: int, project: str = SHOP, month: str = "2026-01")
             *call(3, f"{month}-{day} 10:02", "Bash", "built", False, f"f{day}", project, command="npm run build --offline"),
         )
     ]
+
+
+def write_lines(file: Path, drafts: Iterable[EventDraft]) -> Path:
+    """Write drafts as the lines that `ingest` reads, all of one project; return the file."""
+    lines = [
+        {"id": str(number), "session_id": each.session_id, "timestamp": each.timestamp, "role": each.role, "type": each.type,
+         "text": each.text, "agent": each.agent, "project": SHOP, "metadata": dict(each.metadata)}
+        for number, each in enumerate(drafts)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file

@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -138,6 +139,29 @@ def test_flags_stand_before_or_after_the_command(cli: Cli, copy: Path, before: b
 def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
     done = cli("serch", "x")
     assert (done.status, "Did you mean search (" in done.err) == (2, True)
+
+
+#: By command: what is no request, as it is typed behind it.
+WRONG = {
+    "search": (
+        *("", "--query '  '", "a --query b", "a --level decade", "a --limit 0", "a --limit many", "a --cursor nonsense"),
+        *("x --fields colour", "a --node toc:year:2026 --parent toc:year:2026", "a --node toc:year:1999", "a --parent nonsense"),
+    ),
+    "query": (
+        *("node toc:day:1999-01-01", "node toc:day:2026-02-31", "nodes", "browse --limit 0", "expand-grip what"),
+        *("expand-grip grip:1:0000000000000000", "expand-grip grip:1:0000000000000000 --before -1"),
+        *("events --since 2026-02-01 --until 2026-01-01", "events --cursor nonsense", "events --limit 0"),
+    ),
+    "navigate": ("''", "x --limit 0", "x --beam-width 9", "x --since soonish"),
+}
+
+
+@pytest.mark.parametrize("line", [f"{command} {words}" for command, several in WRONG.items() for words in several])
+def test_a_wrong_request_ends_with_status_two_and_one_line(memory: Cli, line: str) -> None:
+    done = memory(*shlex.split(line))
+    assert (done.status, done.out) == (2, "")
+    assert not re.match(r"[A-Z_]+: ", done.err)
+    assert len(done.err.splitlines()) == 1
 
 
 def test_without_arguments_a_terminal_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tests.cli.conftest import Cli
 from tests.requirements import requirement
 
@@ -49,28 +47,6 @@ def test_verbose_adds_counters_bounds_and_window(memory: Cli) -> None:
     assert "- window: all time" in verbose
 
 
-def test_json_holds_the_same(memory: Cli) -> None:
-    data = memory("navigate", QUESTION, "--json").data
-    assert data["origin"] == "recalled-by-memory-mcp"
-    assert data["path"][0]["label"] == "Root"
-    first = data["results"][0]
-    assert (first["session_id"], first["kind"]) == ("jwt", "segment")
-    assert first["when"].startswith("2026-01-30T14:")
-    assert data["bounds"]["max_nodes_visited"]["used"] > 0
-
-
-@pytest.mark.parametrize(
-    ("flag", "value", "name"),
-    [("--max-nodes-visited", 5, "max_nodes_visited"), ("--max-rpc-calls", 1, "max_rpc_calls"), ("--max-depth", 1, "max_depth")],
-)
-def test_bounds_are_kept_and_reported(memory: Cli, flag: str, value: int, name: str) -> None:
-    data = memory("navigate", "anchors in harbour", flag, str(value), "--json").data
-    assert data["bounds"][name]["used"] <= data["bounds"][name]["limit"] == value
-    if name != "max_depth":  # so small a memory is compared without going down level by level
-        assert data["bounds_hit"]
-        assert any("stopped by" in n for n in data["notices"])
-
-
 def test_a_token_budget_leaves_results_out_whole_and_says_so(memory: Cli) -> None:
     data = memory("navigate", "count the anchors", "--max-token-budget", "150", "--json").data
     assert data["bounds"]["max_token_budget"]["used"] <= 150
@@ -78,21 +54,6 @@ def test_a_token_budget_leaves_results_out_whole_and_says_so(memory: Cli) -> Non
     assert "left out to stay within max_token_budget" in memory("navigate", "count the anchors", "--max-token-budget", "150").text
 
 
-def test_a_window_binds_the_search_and_a_time_in_the_question_is_one(memory: Cli) -> None:
-    inside = memory("navigate", "anchors", "--since", "2025-11-01", "--until", "2025-11-30", "--json").data
-    assert inside["results"]
-    assert all(r["when"] < "2025-12-01" for r in inside["results"])
-    assert inside["window"] == {"since": "2025-11-01T00:00:00+01:00", "until": "2025-12-01T00:00:00+01:00"}
-    data = memory("navigate", "which anchors in november 2025", "--json").data
-    assert data["window"]["words"] == "november 2025"
-    assert all(r["when"][:7] == "2025-11" for r in data["results"])
-
-
 def test_nothing_relevant_is_said(memory: Cli) -> None:
     done = memory("navigate", "xylophone")
     assert (done.status, "Nothing relevant was found" in done.text) == (0, True)
-
-
-@pytest.mark.parametrize("argv", [("",), ("x", "--limit", "0"), ("x", "--beam-width", "9"), ("x", "--since", "soonish")])
-def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
-    assert memory("navigate", *argv).status == 2

@@ -2,11 +2,10 @@
 
 import datetime as dt
 import json
-import re
 
 import pytest
 
-from tests.cli.conftest import FILLERS, Cli, Told, said
+from tests.cli.conftest import Cli, Told, said
 from tests.requirements import requirement
 
 
@@ -38,14 +37,6 @@ def test_a_node_without_the_words_says_so(memory: Cli) -> None:
     assert (done.status, "Nothing in this node's own text matches" in done.text) == (0, True)
 
 
-@requirement("plan:cli-search-parent")
-def test_the_children_of_a_node_are_searched(memory: Cli) -> None:
-    found = memory("search", "--parent", "toc:month:2026-01", "--query", "refresh rotation", "--json").data
-    assert [r["node_id"] for r in found["results"]] == ["toc:week:2026-W05"]
-    below = memory("search", "--parent", "toc:week:2026-W05", "--query", "refresh rotation", "--json").data
-    assert [r["node_id"] for r in below["results"]] == ["toc:day:2026-01-30"]
-
-
 @requirement("plan:cli-search-limit")
 def test_the_limit_caps_results_at_ten_by_default(memory: Cli) -> None:
     ten = memory("search", "--query", "harbour", "--json").data
@@ -55,56 +46,16 @@ def test_the_limit_caps_results_at_ten_by_default(memory: Cli) -> None:
     assert f"More with --cursor {three['next_cursor']}" in memory("search", "--query", "harbour", "--limit", "3").text
 
 
-def test_paging_shows_everything_once(memory: Cli) -> None:
-    pages = [memory("search", "harbour", "--limit", "25", "--json").data]
-    while "next_cursor" in pages[-1]:
-        pages.append(memory("search", "harbour", "--limit", "25", "--cursor", pages[-1]["next_cursor"], "--json").data)
-    ids = [r["node_id"] for page in pages for r in page["results"]]
-    assert (len(ids), len(set(ids)), pages[-1]["has_more"]) == (FILLERS, FILLERS, False)
-
-
 def test_the_query_may_stand_alone_segments_are_searched_by_default_and_fields_narrow_it(memory: Cli) -> None:
     found = memory("search", "refresh", "token", "rotation", "--json").data
     assert {r["level"] for r in found["results"]} == {"segment"}
     narrow = memory("search", "--level", "day", "--query", "HS256", "--fields", "bullets", "--json").data
     assert {m["field"] for r in narrow["results"] for m in r["matches"]} == {"bullets"}
-    assert memory("search", "x", "--fields", "colour").status == 2
-
-
-def test_a_project_may_be_named_by_its_last_part(memory: Cli) -> None:
-    assert memory("search", "Kerberos", "--project", "printer", "--json").data["results"]
-    assert not memory("search", "Kerberos", "--project", "github.com/acme/harbour", "--json").data["results"]
-    unknown = memory("search", "Kerberos", "--project", "ship")
-    assert unknown.status == 2
-    assert "Projects: " in unknown.err
 
 
 def test_nothing_found_is_an_answer(memory: Cli) -> None:
     done = memory("search", "xylophone")
     assert (done.status, 'Nothing matches "xylophone"' in done.text) == (0, True)
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        (),
-        ("--query", "  "),
-        ("a", "--query", "b"),
-        ("a", "--level", "decade"),
-        ("a", "--limit", "0"),
-        ("a", "--cursor", "nonsense"),
-        ("a", "--node", "toc:year:2026", "--parent", "toc:year:2026"),
-        ("a", "--node", "toc:year:1999"),
-        ("a", "--parent", "nonsense"),
-        ("a", "--limit", "many"),
-    ],
-)
-def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
-    done = memory("search", *argv)
-    assert (done.status, done.out) == (2, "")
-    assert not re.match(r"[A-Z_]+: ", done.err)
-    assert "Traceback" not in done.err
-    assert len(done.err.splitlines()) == 1
 
 
 def test_the_question_as_it_was_just_recorded_neither_answers_nor_outshines_what_does(told: Told) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +11,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
-from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings
-from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import copied, needs_proc, said
-from tests.interaction.conftest import Door
 
 pytestmark = needs_proc
 
@@ -115,19 +108,3 @@ async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(loc
             assert "vault" not in whole, whole
             assert "blue key" not in whole, whole
             assert '"hidden' not in whole, whole
-
-
-def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(
-    tmp_path: Path, origin: Place, grips: tuple[str, str]
-) -> None:
-    _, other = grips
-    shutil.copytree(origin.directory, tmp_path / "data")
-    storage = StorageSettings(str(tmp_path / "data"), "UTC")
-    with closing(App(Settings(storage=storage, server=ServerSettings(profile="full")))) as app:
-        door = Door(app, "auto", OWN)
-        told = door.ok("expand_grip", grip_id=other)
-        assert "vault" in told["grip"]["quote"]
-        assert told["grip"]["project"] == OTHER
-        refinement = {"title": "The year", "bullets": [{"text": "The vault opens with a key.", "grip_ids": [other]}]}
-        assert door.error("refine_summary", node_id="2026", **refinement).startswith("INVALID_ARGUMENT: ")
-        assert "The vault opens with a key" not in json.dumps(door.ok("browse_toc", scope="all", node_id="toc:year:2026"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.base.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import NotFound
 from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
@@ -103,11 +103,6 @@ def test_a_span_beyond_its_event_is_not_found(storage: DuckStorage) -> None:
 def test_an_unknown_grip_is_not_found_and_says_where_to_get_one(storage: DuckStorage, grip_id: str) -> None:
     with pytest.raises(NotFound, match="browse_toc"):
         Evidence(storage).expand_grip(grip_id)
-
-
-def test_what_is_no_grip_id_is_refused(storage: DuckStorage) -> None:
-    with pytest.raises(InvalidQuery):
-        Evidence(storage).expand_grip("toc:day:2026-01-12")
 
 
 def test_a_grip_whose_event_is_gone_is_not_found(storage: DuckStorage) -> None:

@@ -1,5 +1,6 @@
 """A memory with a keyword index over the made-up working life."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,3 +33,12 @@ def keeper(kept: App, tmp_path: Path) -> Keeper:
     made.load()
     made.rebuild()
     return made
+
+
+@pytest.fixture
+def keeper_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
+    """The keeper's own time."""
+    clock = FakeClock()
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
+    yield clock
+    monkeypatch.undo()

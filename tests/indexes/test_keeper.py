@@ -4,8 +4,7 @@ import contextlib
 import logging
 import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,6 @@ from tests.waiting import PATIENCE
 #: Seconds after which whatever failed, however often, is tried again.
 LONGEST_WAIT = 60
 QUERIES = ("ticket cause", "test failed", "Decimal", "rhodium")
-
-
-@pytest.fixture
-def time_stands(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
-    """The keeper's own time."""
-    clock = FakeClock()
-    monkeypatch.setattr(time, "monotonic", clock.monotonic)
-    yield clock
-    monkeypatch.undo()
 
 
 def healed(keeper: Keeper) -> bool:
@@ -167,7 +157,7 @@ def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
     kept: App,
     keeper: Keeper,
     place: str,
-    time_stands: FakeClock,
+    keeper_clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -183,10 +173,10 @@ def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
             assert keeper.status().ready
             assert found(keeper.index, "rhodium")[0] > 0
             assert counted("bm25_commit_errors_total") - errors == tries
-            time_stands.advance(wait - 0.01)
+            keeper_clock.advance(wait - 0.01)
             assert not keeper.maintain()
             assert counted("bm25_commit_errors_total") - errors == tries, "it waits"
-            time_stands.advance(0.02)
+            keeper_clock.advance(0.02)
     assert sum("could not be kept" in r.message for r in caplog.records) == 8
     keeper.maintain()
     assert keeper.status().last_error == ""
@@ -208,12 +198,12 @@ def test_a_failed_commit_of_the_job_is_told_by_the_status(kept: App, monkeypatch
 
 
 def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
-    kept: App, keeper: Keeper, time_stands: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kept: App, keeper: Keeper, keeper_clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries: list[float] = []
 
     def failing(*_: Any) -> Any:
-        tries.append(time_stands.monotonic())
+        tries.append(keeper_clock.monotonic())
         raise MemoryError("the child ran out of memory")
 
     shutil.rmtree(keeper.index.folder.directory)
@@ -227,9 +217,9 @@ def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
         assert len(tries) == 1
         for _ in range(60):
             healed(keeper)
-            time_stands.advance(0.5)
+            keeper_clock.advance(0.5)
         assert 1 < len(tries) <= 6
-    time_stands.advance(60)
+    keeper_clock.advance(60)
     assert healed(keeper)
 
 
@@ -244,7 +234,7 @@ class Mortal(Child):
 
 @pytest.mark.usefixtures("processes")
 def test_a_child_that_dies_costs_a_try_and_nothing_else(
-    kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
+    kept: App, monkeypatch: pytest.MonkeyPatch, keeper_clock: FakeClock
 ) -> None:
     keeper = kept.accelerators.get_keeper("bm25")
     with monkeypatch.context() as broken:
@@ -252,7 +242,7 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(
         broken.setattr(build, "_FEW", 0)
         assert not healed(keeper)
         assert keeper.status().last_error
-    time_stands.advance(LONGEST_WAIT)
+    keeper_clock.advance(LONGEST_WAIT)
     assert healed(keeper)
     same(keeper.index, from_scratch(kept.storage, keeper.index.folder.directory.parent / "scratch"), QUERIES)
 
@@ -361,7 +351,7 @@ def test_a_store_that_went_back_and_grew_another_way_has_its_index_built_again(k
 
 
 def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(
-    kept: App, tmp_path: Path, time_stands: FakeClock
+    kept: App, tmp_path: Path, keeper_clock: FakeClock
 ) -> None:
     (tmp_path / "index").write_text("a file")
     keeper = keeper_of(kept.storage, tmp_path / "index")
@@ -370,7 +360,7 @@ def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(
     assert not healed(keeper)
     assert keeper.status().last_error
     (tmp_path / "index").unlink()
-    time_stands.advance(LONGEST_WAIT)
+    keeper_clock.advance(LONGEST_WAIT)
     assert healed(keeper)
 
 

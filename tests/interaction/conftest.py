@@ -223,3 +223,12 @@ def own(era: str, data_dir: Path) -> Iterator[Door]:
 def tokens(answer: object) -> int:
     """What an answer costs a client."""
     return estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+
+
+@pytest.fixture
+def pipes(processes: None, data_dir: Path) -> Iterator[list[Any]]:
+    """Servers on pipes (`Pipe` of test_stdio.py), which end with the test."""
+    started: list[Any] = []
+    yield started
+    for pipe in started:
+        pipe.stop()

@@ -13,7 +13,7 @@ from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller
 from tests.factories import BILLING, SHOP, draft
-from tests.interaction.test_recall_for import filed, pipes, run  # noqa: F401 - fixtures
+from tests.interaction.test_recall_for import filed, run  # noqa: F401 - fixtures
 from tests.interaction.test_stdio import Pipe, start
 from tests.toc.helpers import memory
 from tests.work_cases import FIRST, THIRD, call, say

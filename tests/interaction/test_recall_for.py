@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from memory_mcp.requests.recall_for import RecallFor
 from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.settings import StorageSettings
-from tests.factories import BILLING, SHOP
+from tests.factories import BILLING
 from tests.interaction.test_stdio import Pipe, start
 from tests.toc.helpers import memory, run_sql
-from tests.work_cases import AGAIN, ELSEWHERE, ERROR, FIRST, REASON, SECOND, THIRD, call, say
+from tests.work_cases import AGAIN, ELSEWHERE, ERROR, FIRST, REASON, SECOND, THIRD, call, say, write_lines
 
 
 @pytest.fixture
@@ -246,15 +246,7 @@ def test_a_bound_caller_sees_nothing_of_another_project_and_nothing_given_is_an_
 
 @pytest.fixture
 def filed(data_dir: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    events = [
-        {
-            "id": str(number), "session_id": each.session_id, "timestamp": each.timestamp, "role": each.role, "type": each.type,
-            "text": each.text, "agent": each.agent, "project": SHOP, "metadata": dict(each.metadata),
-        }
-        for number, each in enumerate([*FIRST, *SECOND])
-    ]  # fmt: skip
-    file = tmp_path / "work.jsonl"
-    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    file = write_lines(tmp_path / "work.jsonl", [*FIRST, *SECOND])
     home = data_dir.parent / "home"
     home.mkdir(exist_ok=True)
     env = {**os.environ, "HOME": str(home), "MEMORY_MCP_STORAGE__DATA_DIR": str(data_dir), "MEMORY_MCP_SERVER__DAEMON": "false"}
@@ -267,14 +259,6 @@ def run(env: dict[str, str], *words: str, stdin: str = "") -> str:
     done = subprocess.run(command, env=env, input=stdin, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture
-def pipes(processes: None) -> Iterator[list[Pipe]]:
-    started: list[Pipe] = []
-    yield started
-    for pipe in started:
-        pipe.stop()
 
 
 def test_the_commands_and_the_tool_on_a_pipe_tell_the_same_until_it_is_forgotten(

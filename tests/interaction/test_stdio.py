@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +82,6 @@ class Pipe:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-
-
-@pytest.fixture
-def pipes(processes: None, data_dir: Path) -> Iterator[list[Pipe]]:
-    started: list[Pipe] = []
-    yield started
-    for pipe in started:
-        pipe.stop()
 
 
 def start(pipes: list[Pipe], directory: Path) -> Pipe:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -300,14 +300,6 @@ def test_a_region_is_what_a_statement_names() -> None:
     assert by_line is not None
     assert (by_line.changed_in(text), by_line.changed_in(text.replace("= 9", "= 8"))) == (None, "")
     assert find_region("nothing of that is in cart.py", Mention("cart.py"), text) is None
-
-
-@pytest.fixture
-def pipes(processes: None) -> Iterator[list[Pipe]]:
-    started: list[Pipe] = []
-    yield started
-    for pipe in started:
-        pipe.stop()
 
 
 def test_the_tool_on_a_pipe_and_the_command_tell_it_unless_the_setting_is_off(

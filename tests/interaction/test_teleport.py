@@ -90,7 +90,14 @@ def test_words_lead_to_ranked_nodes_and_grips(door: Door) -> None:
     assert door.ok("get_retrieval_status")["tier"] == 4
 
 
-@requirement("bm25:teleport-search-result", "bm25:FR-03.3", "bm25:indexed-toc_node-keywords", "bm25:indexed-toc_node-level")
+@requirement(
+    "us:US-02",
+    "goal:G2",
+    "bm25:teleport-search-result",
+    "bm25:FR-03.3",
+    "bm25:indexed-toc_node-keywords",
+    "bm25:indexed-toc_node-level",
+)
 def test_a_result_says_how_it_scored_what_it_is_when_it_was_and_what_proves_it(door: Door) -> None:
     found = door.full("teleport_search", query="refresh token rotate", limit=20)
     for result in found["results"]:
@@ -122,7 +129,7 @@ def test_every_grip_of_a_result_expands_to_words_that_were_stored_and_search_nod
     assert found["matched"] is True
 
 
-@requirement("bm25:FR-02.3", "bm25:indexed-toc_node-doc_type", "bm25:indexed-grip-doc_type")
+@requirement("us:US-03", "bm25:FR-02.3", "bm25:indexed-toc_node-doc_type", "bm25:indexed-grip-doc_type")
 def test_doc_type_keeps_to_nodes_or_to_grips(door: Door) -> None:
     grips = door.full("teleport_search", query="refresh token", doc_type="grip")
     nodes = door.full("teleport_search", query="refresh token", doc_type="toc_node")
@@ -138,6 +145,7 @@ def test_level_keeps_to_nodes_of_it(door: Door) -> None:
         assert {r["kind"] for r in found["results"]} == {level}
 
 
+@requirement("bm25:FR-05.3")
 def test_the_limit_is_ten_unless_another_is_given(door: Door) -> None:
     ten = door.full("teleport_search", query="cause decided test")
     assert len(ten["results"]) == 10 < ten["total_hits"]

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from memory_mcp.base.clock import Clock, SystemClock
-from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
@@ -206,12 +205,6 @@ def test_a_run_that_was_asked_for_takes_the_place_of_the_next(scheduler: Schedul
     clock.advance(60)
     steps(scheduler)
     assert len(hourly.ran) == 2
-
-
-def test_an_unknown_job_is_refused_by_naming_the_known_ones(scheduler: Scheduler) -> None:
-    for call in (scheduler.pause, scheduler.resume, scheduler.run_now):
-        with pytest.raises(InvalidQuery, match=r"no job is called 'rollup'.*Jobs: often, hourly, nightly"):
-            call("rollup")
 
 
 # pausing

@@ -1,7 +1,6 @@
 """Bundle, registry, formula: they repeat pyproject.toml and nothing else, and their own tools find nothing wrong."""
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from memory_mcp import __version__
+from tests.files import load_script
 from tests.packaging.conftest import PROJECT, ROOT, Built, tool
 from tests.packaging.test_wheel import away, run
 from tests.skills.conftest import tools_of
@@ -29,12 +29,7 @@ MCPB = "@anthropic-ai/mcpb@2.1.2"
 
 def script() -> ModuleType:
     """packaging/manifests.py: a script in no package, because `packaging` is a library's name."""
-    spec = importlib.util.spec_from_file_location("manifests", FOLDER / "manifests.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(FOLDER / "manifests.py")
 
 
 def check() -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, ms
 from tests.fakes import FakeClock
 from tests.interaction.conftest import Door
+from tests.requirements import requirement
 
 
 @dataclass(frozen=True)
@@ -496,6 +497,7 @@ def test_every_request_is_asked_here() -> None:
     assert {name for name, *_ in REFUSED} | alone | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
 
+@requirement("bm25:FR-05.2", "bm25:FR-05.3", "plan:cli-search-parent")
 @by_turns(FOUND)
 def test_a_request_has_the_same_response_at_both_doors(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
     arguments = stood_for(doors.app, arguments)

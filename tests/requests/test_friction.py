@@ -18,9 +18,9 @@ from memory_mcp.requests.friction import GetFriction
 from memory_mcp.requests.material import of_week
 from memory_mcp.requests.registry import answer
 from memory_mcp.requests.scope import Caller, scope_of
-from tests.factories import BILLING, SHOP
+from tests.factories import BILLING
 from tests.toc.helpers import memory
-from tests.work_cases import ELSEWHERE, ERROR, failing_in_sessions, say
+from tests.work_cases import ELSEWHERE, ERROR, failing_in_sessions, say, write_lines
 
 LINT = (
     "Run the linter before you commit.",
@@ -191,13 +191,7 @@ def test_the_digest_of_a_week_tells_what_came_again_in_it() -> None:
 
 @pytest.fixture
 def home(data_dir: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    events = tmp_path / "events.jsonl"
-    lines = [
-        {"id": str(number), "session_id": each.session_id, "timestamp": each.timestamp, "role": each.role, "type": each.type,
-         "text": each.text, "agent": each.agent, "project": SHOP, "metadata": dict(each.metadata)}
-        for number, each in enumerate([*told_in_sessions(LINT), *failing_in_sessions(3)])
-    ]  # fmt: skip
-    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    events = write_lines(tmp_path / "events.jsonl", [*told_in_sessions(LINT), *failing_in_sessions(3)])
     env = {
         **os.environ,
         "HOME": str(tmp_path),

@@ -159,6 +159,10 @@ NOT_PREFERENCES = (
         *((text, MemoryKind.DEFINITION) for text in DEFINITIONS),
         *((text, MemoryKind.PREFERENCE) for text in PREFERENCES),
         *((text, MemoryKind.DECISION) for text in DECISIONS),
+        # Of two kinds the more durable one.
+        ("To rotate the key, run the script, which must never be stopped.", MemoryKind.PROCEDURE),
+        ("A lease is called stale and must never be renewed.", MemoryKind.CONSTRAINT),
+        ("Salt means the world to those I love to cook for.", MemoryKind.DEFINITION),
     ],
 )
 def test_what_is_of_a_kind_is_told_as_it(text: str, kind: MemoryKind) -> None:
@@ -168,18 +172,6 @@ def test_what_is_of_a_kind_is_told_as_it(text: str, kind: MemoryKind) -> None:
 @pytest.mark.parametrize("text", [*NOT_PROCEDURES, *NOT_CONSTRAINTS, *NOT_DEFINITIONS, *NOT_PREFERENCES])
 def test_what_only_looks_like_a_kind_is_an_observation(text: str) -> None:
     assert kind_of(text, cues_of(text)) is MemoryKind.OBSERVATION
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("To rotate the key, run the script, which must never be stopped.", MemoryKind.PROCEDURE),
-        ("A lease is called stale and must never be renewed.", MemoryKind.CONSTRAINT),
-        ("Salt means the world to those I love to cook for.", MemoryKind.DEFINITION),
-    ],
-)
-def test_of_two_kinds_the_more_durable_one_is_told(text: str, kind: MemoryKind) -> None:
-    assert kind_of(text, cues_of(text)) is kind
 
 
 def test_either_apostrophe_will_do() -> None:

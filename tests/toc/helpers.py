@@ -1,21 +1,42 @@
 """One memory with the made-up working life in it, and what a whole store says."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.event import EventDraft
+from memory_mcp.model.event import Event, EventDraft, EventType, Role
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.rebuild_toc import RebuildReport, TocRebuild
 from memory_mcp.tree.toc.check import Finding, check_store
+from tests.factories import event, ms
 from tests.fakes import FakeClock
 
 _OPEN: list[App] = []
+_START = ms("2026-02-10 09:00")
+
+
+class EventSession:
+    """Events of one session, a minute apart, in the order they are added."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def add(self, text: str, role: Role, *, kind: EventType | None = None, **metadata: str) -> Self:
+        number = len(self.events)
+        at = _START + number * 60_000
+        self.events.append(event(text, at, role=role, kind=kind, metadata=metadata, source_id=str(number)))
+        return self
+
+    def user(self, text: str, **metadata: str) -> Self:
+        return self.add(text, Role.USER, kind=None, **metadata)
+
+    def agent(self, text: str) -> Self:
+        return self.add(text, Role.ASSISTANT)
 
 
 def close_all() -> None:

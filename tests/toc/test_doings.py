@@ -2,29 +2,14 @@
 
 import pytest
 
-from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.model.event import EventType, Role
 from memory_mcp.tree.toc.doings import WorkDone, join_work, read_work, request_of
-from tests.factories import event, ms
+from tests.factories import event
+from tests.toc.helpers import EventSession
 
-START = ms("2026-02-10 09:00")
 
-
-class Session:
-    """Events a minute apart, in the order they are told."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def add(self, text: str, role: Role, *, kind: EventType | None = None, **metadata: str) -> "Session":
-        at = START + len(self.events) * 60_000
-        self.events.append(event(text, at, role=role, kind=kind, metadata=metadata, source_id=str(len(self.events))))
-        return self
-
-    def user(self, text: str, **metadata: str) -> "Session":
-        return self.add(text, Role.USER, kind=None, **metadata)
-
-    def agent(self, text: str) -> "Session":
-        return self.add(text, Role.ASSISTANT)
+class Session(EventSession):
+    """Commands and edits, and what was done by them."""
 
     def runs(self, command: str, printed: str = "", status: str = "0") -> "Session":
         call = f"u{len(self.events)}"

@@ -4,31 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.model.event import EventType, Role
 from memory_mcp.tree.toc.open_ends import Cause, OpenEnd, open_ends
 from memory_mcp.tree.toc.tasks import pending_tasks
-from tests.factories import event, ms
-
-START = ms("2026-02-10 09:00")
+from tests.toc.helpers import EventSession
 
 
-class Session:
-    """Events a minute apart, in the order they are added."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def add(self, text: str, role: Role, *, kind: EventType | None = None, **metadata: str) -> "Session":
-        at = START + len(self.events) * 60_000
-        number = str(len(self.events))
-        self.events.append(event(text, at, role=role, kind=kind, metadata=metadata, source_id=number))
-        return self
-
-    def user(self, text: str, **metadata: str) -> "Session":
-        return self.add(text, Role.USER, kind=None, **metadata)
-
-    def agent(self, text: str) -> "Session":
-        return self.add(text, Role.ASSISTANT)
+class Session(EventSession):
+    """Calls with their results, and what they leave open."""
 
     def calls(self, tool: str, text: str = "", **metadata: str) -> "Session":
         call_id = f"u{len(self.events)}"

@@ -3,9 +3,8 @@
 import logging
 import os
 import shutil
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,15 +38,6 @@ from tests.topics_material import THEMES, themed
 from tests.waiting import PATIENCE
 
 VIEW = View(FakeClock().now_ms())
-
-
-@pytest.fixture
-def time_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
-    """The keeper's own time."""
-    clock = FakeClock()
-    monkeypatch.setattr(time, "monotonic", clock.monotonic)
-    yield clock
-    monkeypatch.undo()
 
 
 def partition(graph: TopicGraph) -> set[frozenset[str]]:
@@ -151,12 +141,12 @@ def newest(directory: Path, name: str) -> Path:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.few(1)
 def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping(
-    memory: App, keeper: TopicKeeper, time_passes: FakeClock, damage: Callable[[Path], None]
+    memory: App, keeper: TopicKeeper, keeper_clock: FakeClock, damage: Callable[[Path], None]
 ) -> None:
     before = links(keeper.get_graph())
     for name in FILES:
         damage(newest(keeper.folder.directory, name))
-        time_passes.advance(1.1)
+        keeper_clock.advance(1.1)
         status = keeper.status()
         assert not status.healthy, name
         assert status.message == "its files were changed or removed from outside; it is built again"
@@ -185,10 +175,10 @@ def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Call
         app.close()
 
 
-def test_damage_that_nobody_asked_about_is_noticed_by_the_job(memory: App, keeper: TopicKeeper, time_passes: FakeClock) -> None:
+def test_damage_that_nobody_asked_about_is_noticed_by_the_job(memory: App, keeper: TopicKeeper, keeper_clock: FakeClock) -> None:
     keeper.get_graph()
     shutil.rmtree(keeper.folder.directory)
-    time_passes.advance(1.1)
+    keeper_clock.advance(1.1)
     assert grouped_by_job(memory)
     assert keeper.status().healthy
 
@@ -517,7 +507,7 @@ def test_a_topic_becomes_dormant_and_is_revived_with_dates(memory: App, keeper: 
 
 
 def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
-    memory: App, keeper: TopicKeeper, time_passes: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    memory: App, keeper: TopicKeeper, keeper_clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics.start()
     errors, runs = counted("topics_rebuild_errors_total"), counted("topics_rebuild_total")
@@ -531,7 +521,7 @@ def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
         assert ids(keeper.get_graph()) == before, "what there was goes on"
         assert not grouped_by_job(memory), "it waits"
     assert "could not be found" in caplog.text
-    time_passes.advance(60.1)
+    keeper_clock.advance(60.1)
     assert grouped_by_job(memory)
     assert keeper.status().last_error == ""
     assert (counted("topics_rebuild_errors_total") - errors, counted("topics_rebuild_total") - runs) == (1, 2)
@@ -557,7 +547,7 @@ def test_a_second_grouping_at_the_same_time_is_refused(keeper: TopicKeeper, monk
     assert set(refused) == {"topics are being looked for already"}
 
 
-def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: Path, time_passes: FakeClock) -> None:
+def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: Path, keeper_clock: FakeClock) -> None:
     shutil.rmtree(directory / "indexes" / "topics")
     (directory / "indexes" / "topics").write_text("a file")
     app = over(directory)
@@ -565,7 +555,7 @@ def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: P
     assert grouped_by_job(app)
     assert topics_of(app).status().last_error
     os.unlink(directory / "indexes" / "topics")  # noqa: PTH108
-    time_passes.advance(60.1)
+    keeper_clock.advance(60.1)
     assert grouped_by_job(app)
     assert topics_of(app).status().healthy
     app.close()
