@@ -127,9 +127,6 @@ ODD: dict[str, Callable[[Path], object]] = {
 }
 
 
-READERS = (foreign_files.open_file, foreign_files.open_text, foreign_files.read_file, foreign_files.is_zip, Zip)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize(

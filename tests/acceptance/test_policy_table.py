@@ -28,8 +28,7 @@ from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.daemon.inside import ALONE, Inside
 from tests.factories import CALENDAR, a_small_history, draft, ms
-from tests.fakes import FakeClock
-from tests.indexes.helpers import opened
+from tests.indexes.helpers import fill_indexed
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, UNHURRIED, until_async
 
@@ -221,14 +220,7 @@ async def everything(client: Client, tier: int, whole: bool) -> Told:
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory with both indexes and its topics, at rest."""
-    directory = tmp_path_factory.mktemp("origin") / "data"
-    app = opened(directory, FakeClock(), TeleportSettings())
-    app.write(said(), "test")
-    app.derivation.run()
-    app.accelerators.catch_up()
-    app.topics.rebuild_graph()
-    app.close()
-    return directory
+    return fill_indexed(tmp_path_factory.mktemp("origin") / "data", said(), TeleportSettings(), topics=True)
 
 
 @pytest.fixture(scope="module")

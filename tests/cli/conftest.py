@@ -19,6 +19,7 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import main
 from memory_mcp.config import load
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from memory_mcp.tree.derive import workers
 from tests.templates import share_template
 from tests.waiting import UNHURRIED
 
@@ -122,6 +123,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.write_text("\n".join(json.dumps(e) for e in events()) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, place / "home")
+        # So many segments would be derived by a child.
+        patch.setattr(workers, "_MIN_BATCH", 1000)
         assert main(["ingest", str(source), "--data-dir", str(place / "data"), "--json"]) == 0
     return share_template(place / "data")
 

@@ -19,8 +19,7 @@ from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import copied, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.factories import a_small_history
-from tests.fakes import FakeClock
-from tests.indexes.helpers import files_of, flip, opened
+from tests.indexes.helpers import files_of, fill_indexed, flip
 from tests.requirements import requirement
 from tests.waiting import until_async
 
@@ -34,13 +33,8 @@ QUERY = "the retry queue has no idempotency key"
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A week of work, in the long form two, with a keyword index of all of it."""
-    directory = tmp_path_factory.mktemp("origin") / "data"
-    app = opened(directory, FakeClock())
-    app.write(a_small_history(2 if request.config.getoption("--slow") else 1), "test")
-    app.derivation.run()
-    app.accelerators.catch_up()
-    app.close()
-    return directory
+    history = a_small_history(2 if request.config.getoption("--slow") else 1)
+    return fill_indexed(tmp_path_factory.mktemp("origin") / "data", history, topics=False)
 
 
 @pytest.fixture

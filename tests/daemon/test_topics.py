@@ -14,9 +14,8 @@ from memory_mcp.indexes.settings import TeleportSettings
 from tests.daemon.inside import Beside
 from tests.daemon.places import DAEMON, copied, needs_proc
 from tests.daemon.test_pump import call, talk
-from tests.fakes import FakeClock
 from tests.files import iter_files
-from tests.indexes.helpers import flip, opened, truncate
+from tests.indexes.helpers import fill_indexed, flip, truncate
 from tests.requirements import requirement
 from tests.topics_material import THEMES, themed
 from tests.waiting import until_async
@@ -29,14 +28,7 @@ OVERVIEW = "What have I been working on?"
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six themes with both indexes and their topics."""
-    directory = tmp_path_factory.mktemp("origin") / "data"
-    app = opened(directory, FakeClock(), TeleportSettings())
-    app.write(themed(), "test")
-    app.derivation.run()
-    app.accelerators.catch_up()
-    app.topics.rebuild_graph()
-    app.close()
-    return directory
+    return fill_indexed(tmp_path_factory.mktemp("origin") / "data", themed(), TeleportSettings(), topics=True)
 
 
 @pytest.fixture(scope="module")

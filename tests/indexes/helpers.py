@@ -35,6 +35,7 @@ from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shard import IndexKind
 from memory_mcp.indexes.shard_store import BuiltShard
 from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
@@ -113,6 +114,18 @@ def opened(
     """A memory whose keyword index is switched on and nobody tends."""
     settings = Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), teleport=teleport)
     return App(settings, clock or FakeClock(), callbacks=callbacks)
+
+
+def fill_indexed(directory: Path, drafts: Iterable[EventDraft], teleport: TeleportSettings = ONLY_BM25, *, topics: bool) -> Path:
+    """Write a memory with its indexes, and its topics if wanted, and leave it at rest; return its directory."""
+    app = opened(directory, teleport=teleport)
+    app.write(list(drafts), "test")
+    app.derivation.run()
+    app.accelerators.catch_up()
+    if topics:
+        app.topics.rebuild_graph()
+    app.close()
+    return directory
 
 
 def index_at(

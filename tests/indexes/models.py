@@ -26,7 +26,6 @@ WORDS = tuple(
     "kitten garden sunrise painting river mountain harvest bread doctor travel music piano guitar concert ticket train plane "
     "please rename the handler a of to and fix bug test slow fast error timeout retry database schema migrate user said".split()
 )
-DAY_MS = 86_400_000
 #: 2026-01-05T00:00:00Z.
 START = 1_767_571_200_000
 

@@ -53,7 +53,6 @@ from tests.requirements import requirement
 from tests.toc.helpers import rebuild as rebuild_toc
 
 HOUR = 3_600_000
-DAY_MS = 24 * HOUR
 #: What is said, and asked for.
 VOCABULARY = (
     "the retry queue is drained twice because the bank is slow and the cart rounds each line I always prefer tabs "

@@ -440,7 +440,7 @@ def test_indexes_that_are_both_missing_are_built_from_units_that_are_read_once(
 
 
 def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
-    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper_clock: FakeClock
 ) -> None:
     monkeypatch.setattr(keeping, "BULK", 0)
     good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
@@ -457,7 +457,7 @@ def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
     good.builder.join(PATIENCE)
     assert not good.needs_rebuild
     assert not good.status().ready
-    time_stands.advance(LONGEST_WAIT)
+    keeper_clock.advance(LONGEST_WAIT)
     assert healed(good)
     assert not healed(bad)
 

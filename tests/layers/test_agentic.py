@@ -30,7 +30,6 @@ YEAR, MONTH = NodeId("toc:year:2026"), NodeId("toc:month:2026-01")
 #: Said once, far back, in one session of one project.
 RARE = "zirconium"
 WORKED = ("01-20", "01-21", "01-22", "01-29", "01-30", "02-02", "02-03", "02-10", "02-11", "02-12", "02-13")
-ROOMY = StopConditions(max_nodes_visited=10_000, max_rpc_calls=1000)
 
 
 @pytest.fixture(scope="module")

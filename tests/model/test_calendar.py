@@ -74,8 +74,6 @@ def test_parents_by_the_iso_calendar(node_id: str, parents: tuple[str, ...]) -> 
 
 def test_a_segments_parent_is_its_day() -> None:
     assert cal.parents_of(segment_id("2026-01-30", 5)) == ("toc:day:2026-01-30",)
-    assert cal.is_segment(segment_id("2026-01-30", 5))
-    assert not cal.is_segment(NodeId("toc:day:2026-01-30"))
 
 
 @given(DAYS)

@@ -14,6 +14,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import perform
 from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.indexes.topics import keeper
 from memory_mcp.requests import plain
 from memory_mcp.requests.registry import REQUESTS, load_entry, respond
 from memory_mcp.requests.scope import Caller
@@ -21,6 +22,7 @@ from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, ms
 from tests.fakes import FakeClock
+from tests.indexes.topics.conftest import Here
 from tests.interaction.conftest import Door
 from tests.requirements import requirement
 
@@ -424,7 +426,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made.write([d for day in days for d in a_day_of_drafts(f"2026-{day}")], "jsonl")
     made.derivation.run()
     made.accelerators.catch_up()
-    made.topics.rebuild_graph()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeper, "Child", Here)
+        made.topics.rebuild_graph()
     yield made
     made.close()
 

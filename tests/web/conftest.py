@@ -23,7 +23,7 @@ from tests.fakes import FakeClock
 from tests.filled import filled
 from tests.indexes import helpers
 from tests.templates import share_template
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE
 from tests.web.visitor import Visitor, entered
 from tests.work_cases import failing_in_sessions
 
@@ -260,8 +260,3 @@ def desk(standing: Visit) -> Iterator[Visit]:
 def phone(tabs: Tabs) -> Visit:
     """A tab as narrow as the smallest phones."""
     return tabs.open(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
-
-
-def settled(page: "Page", done: str, argument: Any = None) -> None:
-    """Wait until an expression is true in the page."""
-    until(lambda: page.evaluate(done, argument), done)

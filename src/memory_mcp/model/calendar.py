@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of, week_id, year_id
+from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, week_id, year_id
 
 
 class TocLevel(StrEnum):
@@ -258,8 +258,3 @@ def source_level(node_id: NodeId) -> TocLevel:
     if level is TocLevel.DAY:
         return TocLevel.SEGMENT
     return TocLevel.MONTH if level is TocLevel.YEAR else TocLevel.DAY
-
-
-def is_segment(node_id: NodeId) -> bool:
-    """Return whether a node id has the form of a segment's."""
-    return segment_key_of(node_id) is not None

@@ -30,8 +30,6 @@ from memory_mcp_team.server.share_routes import make_routes
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-SPACES = ("team", "other")
-
 
 class Door:
     """Who a key belongs to; and, once, an answer that never comes."""
