@@ -77,7 +77,7 @@ def _texts(history: Path) -> Iterator[str]:
     """Yield distinct texts as grips quote them, session by session."""
     importer, seen = ClaudeCodeImporter(IngestSettings()), set()
     for file in sorted((history / "projects").rglob("*.jsonl")):
-        for step in importer.read(file, 0, ImportReport()):
+        for step in importer.read_file(file, 0, ImportReport()):
             for draft in step.drafts:
                 message = draft.type not in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
                 for start, end in spans_of(draft.text) if message else [(0, MAX_EXCERPT)]:

@@ -112,7 +112,7 @@ def sources_of(store: Path) -> dict[str, str]:
     from memory_mcp.storage.opening import OpenOptions
     from memory_mcp.storage.registry import ENGINES
 
-    storage = ENGINES["duckdb"](OpenOptions(store, "UTC"))
+    storage = ENGINES["duckdb"].open(OpenOptions(store, "UTC"))
     try:
         return {s.event.event_id: s.event.source_id for batch in storage.events.iter_all() for s in batch}
     finally:
@@ -271,7 +271,8 @@ def fit(everything: Sequence[Asked]) -> None:
         table = fitted(points(tune, name))
         now = points(held, name)
         first = [(v, i in a.gold(name)) for a in held for _, v, i in a.numbers[name][:1]]
-        would = [(float(np.interp(s, *zip(*table, strict=True))), r) for s, _, r in now]
+        knots, shares = [x for x, _ in table], [y for _, y in table]
+        would = [(float(np.interp(s, knots, shares)), r) for s, _, r in now]
         print(f"\n{name}: error now {error_of([(v, r) for _, v, r in now]):.3f}", end="")
         print(f" (first results {error_of(first):.3f}), with the new table {error_of(would):.3f}\n  {table}")
 

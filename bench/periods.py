@@ -116,7 +116,7 @@ def own_text(node: TocNode) -> str:
 def nodes_of(app: App) -> dict[TocLevel, list[TocNode]]:
     """All nodes by level, with everything they say."""
     found: dict[TocLevel, list[TocNode]] = defaultdict(list)
-    for node in app.storage.toc.all_nodes():
+    for node in app.storage.toc.iter_nodes():
         found[node.level].append(node)
     return found
 

@@ -72,8 +72,8 @@ def measure(app: App, terms: list[str]) -> None:
         budget = Budget(bounds, app.clock)
         answer = timed(lambda t=term, b=budget: app.agentic.search(Query(t), b), navigate)  # type: ignore[misc]
         found += any(term in h.quote for h in answer.hits[:1])  # type: ignore[attr-defined]
-        broken += budget.nodes_visited > bounds.max_nodes_visited or budget.rpc_calls > bounds.max_rpc_calls
-        deepest = max(deepest, budget.nodes_visited)
+        broken += budget.spent.nodes_visited > bounds.max_nodes_visited or budget.spent.rpc_calls > bounds.max_rpc_calls
+        deepest = max(deepest, budget.spent.nodes_visited)
         reply = timed(lambda t=term: app.ask(Query(f"where did {t} come up?")), ask)  # type: ignore[misc]
         asked += any(term in h.quote for h in reply.hits[:1])  # type: ignore[attr-defined]
         broken += reply.why.nodes_visited > bounds.max_nodes_visited  # type: ignore[attr-defined]
@@ -82,9 +82,9 @@ def measure(app: App, terms: list[str]) -> None:
     for start in range(0, min(len(segments), 5000) - 100, 100):
         part = segments[start : start + 100]
         for text, times in (("deploy the cache retry failed", cold), ("which test returned nothing after the merge", warm)):
-            weighed = app.agentic.nodes.weigh(text, None)
-            timed(lambda p=part, w=weighed: app.agentic.nodes.rank(p, w, FIELDS, True, None), times)  # type: ignore[misc]
-    stats = app.storage.stats()
+            weighed = app.agentic.nodes.weigh_query(text, None)
+            timed(lambda p=part, w=weighed: app.agentic.nodes.rank_nodes(p, w, FIELDS, True, None), times)  # type: ignore[misc]
+    stats = app.storage.get_stats()
     print(f"{stats.rows['event']} events, {stats.rows['segment_cut']} segments, {len(terms)} terms in one event each\n")
     print(f"navigate finds            {found / len(terms):7.1%}   {quantiles(navigate)}   at most {deepest} nodes visited")
     print(f"intelligent_search finds  {asked / len(terms):7.1%}   {quantiles(ask)}")

@@ -69,7 +69,7 @@ def full(source: Path, data: Path, archives: Path, work: Path) -> tuple[dict[str
     new = vocabulary.additions(tokenizer(tokenizer_of(source, own)), written + said)
     shape = tokenizer_of(source, own + new)
     made = tokenizer(shape)
-    alone = np.concatenate([teacher.embed_tokens(own), _LENGTH * teacher.embed(new)])
+    alone = np.concatenate([teacher.embed_tokens(own), _LENGTH * teacher.embed(new)]).astype(np.float32)
     shares = vocabulary.shares(made, [written, said])
     start = shortened(alone / _LENGTH, shares, _MEASURED)
     chosen = text.mixture(found, turns, text.bags([t for t in own if t.isascii() and t.isalpha() and len(t) > 1]))

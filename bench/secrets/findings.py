@@ -87,7 +87,7 @@ def measure(folder: Path, show: bool) -> int:
             redactor.redact(text, counts)
             if counts.total() == before:
                 continue
-            different.update(text[span.start : span.end] for span in redactor.find(text))
+            different.update(text[span.start : span.end] for span in redactor.find_spans(text))
             if show:
                 _show(path.relative_to(folder), text, redactor)
     rules = ", ".join(f"{rule} {count}" for rule, count in counts.most_common())
@@ -99,7 +99,7 @@ def measure(folder: Path, show: bool) -> int:
 
 
 def _show(path: Path, text: str, redactor: Redactor) -> None:
-    for span in redactor.find(text):
+    for span in redactor.find_spans(text):
         start = text.rfind("\n", 0, span.start) + 1
         line = text[max(start, span.start - 100) : span.end + 30].replace("\n", "\\n")[:260]
         print(f"{span.rule:16} {text[span.start : span.end][:60]!r}  <  {line!r}  {path}")

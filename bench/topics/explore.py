@@ -79,15 +79,15 @@ def _by_topics(app: App, row: Mapping[str, Any], into: Scores) -> None:
 def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Names of the first ten topics, and two statements of each, as topics_by_query shows them."""
     layer = app.topics
-    graph = layer.graph()
+    graph = layer.read_graph()
     moment = dt.datetime.fromisoformat(row["as_of"]).replace(tzinfo=dt.UTC)
     as_of = int(moment.timestamp() * 1000)
     plan = app.plan(Query(row["query"]), How(intent=Intent.EXPLORE, as_of=as_of, calendar=Calendar("UTC")))
-    view = replace(layer.view(None), now_ms=as_of, window=plan.window)
+    view = replace(layer.read_view(None), now_ms=as_of, window=plan.window)
     topics = graph.best_topics(view, plan.text, _FIRST, topic_subject(plan.text))
     statements = []
     for topic in topics:
-        nodes = layer.nodes([link.node_id for link in graph.list_links(topic.topic_id, view, 2, text=plan.text)[0]])
+        nodes = app.tree.nodes([link.node_id for link in graph.list_links(topic.topic_id, view, 2, text=plan.text)[0]])
         statements += [bullet.text for node in nodes.values() if (bullet := find_telling(node, topic, plan.text))]
     return [text for topic in topics for text in (topic.label, *topic.keywords, *topic.parts)], statements
 
