@@ -93,26 +93,28 @@ def test_a_client_gets_to_know_the_server_before_a_daemon_runs_and_is_then_known
     assert client["era"] == ("2026-07-28" if era == "auto" else "2025-11-25")
 
 
-def test_plain_calls_are_answered_before_the_protocols_library_is_loaded(used: Place) -> None:
+@pytest.mark.parametrize("era", ERAS)
+def test_plain_calls_are_answered_before_the_protocols_library_is_loaded(used: Place, era: str) -> None:
     used.stop()
 
     def is_loaded(pid: int) -> bool:
         return "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
 
     async def work(client: Client) -> None:
-        await call(client, "remember", text="The library of the protocol is loaded for what is not plain.")
+        await get_to_know(client)
+        await call(client, "remember", text=f"The library of the protocol is loaded for what is not plain, in the era {era}.")
         assert (await call(client, "intelligent_search", query="library of the protocol", limit=3))["results"]
         failed = await client.call_tool("expand_grip", {"grip_id": "grip:nope"})
         pid = int((await asyncio.to_thread(named, used))["pid"])
         assert failed.is_error
         assert not is_loaded(pid)
-        # Whoever writes a number as a text has the library look, which is told the greeting that it has not heard.
+        # Whoever writes a number as a text has the library look, which is told the greeting or the era that it has not heard.
         assert (await call(client, "intelligent_search", query="library of the protocol", limit="3"))["results"]
         assert is_loaded(pid)
         assert (await client.get_prompt("recall", {"topic": "library"})).messages
         assert await call(client, "get_retrieval_status")
 
-    talk(used, work, "legacy")
+    talk(used, work, era)
 
 
 def test_two_clients_at_once_start_one_daemon(used: Place) -> None:

@@ -12,15 +12,19 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.server import progress
 from memory_mcp.server.calls import Answer, Kit, make_kit
+from memory_mcp.server.envelope import ENVELOPE
 from memory_mcp.server.host import Host
 from memory_mcp.server.plain import AT_ONCE, PlainMessages
 from tests.waiting import PATIENCE
 
+ERAS = pytest.mark.parametrize("is_modern", [False, True])
+
 
 class _Connection:
-    """A client that has greeted, whose calls last until `finish` is set; a line is written in two parts."""
+    """A client that has greeted or says who it is, whose calls last until `finish` is set; a line is written in two parts."""
 
-    def __init__(self, app: App, tasks: anyio.abc.TaskGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, app: App, tasks: anyio.abc.TaskGroup, monkeypatch: pytest.MonkeyPatch, is_modern: bool) -> None:
+        self._envelope = ENVELOPE if is_modern else {}
         self.finish, self.output, self._turn = anyio.Event(), b"", anyio.Lock()
 
         async def answer(*_: object) -> Answer:
@@ -39,7 +43,7 @@ class _Connection:
             self.output += line[10:]
 
     async def call(self, number: str | int, **meta: object) -> None:
-        params = {"name": "browse_toc", "arguments": {}, "_meta": meta}
+        params = {"name": "browse_toc", "arguments": {}, "_meta": {**self._envelope, **meta}}
         assert await self.plain.take_message({"id": number, "method": "tools/call", "params": params})
 
     @property
@@ -48,19 +52,20 @@ class _Connection:
 
 
 @asynccontextmanager
-async def connect(app: App, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Connection]:
+async def connect(app: App, monkeypatch: pytest.MonkeyPatch, is_modern: bool) -> AsyncIterator[_Connection]:
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            yield _Connection(app, tasks, monkeypatch)
+            yield _Connection(app, tasks, monkeypatch, is_modern)
             tasks.cancel_scope.cancel()
 
 
+@ERAS
 @pytest.mark.parametrize(("number", "said"), [(7, "7"), ("7", 7), ("x", "x")])
 def test_a_call_is_cancelled_by_its_id_as_number_or_text(
-    app: App, monkeypatch: pytest.MonkeyPatch, number: str | int, said: str | int
+    app: App, monkeypatch: pytest.MonkeyPatch, number: str | int, said: str | int, is_modern: bool
 ) -> None:
     async def main() -> None:
-        async with connect(app, monkeypatch) as connection:
+        async with connect(app, monkeypatch, is_modern) as connection:
             await connection.call(number)
             await connection.plain.take_message({"method": "notifications/cancelled", "params": {"requestId": said}})
             connection.finish.set()
@@ -72,9 +77,10 @@ def test_a_call_is_cancelled_by_its_id_as_number_or_text(
     anyio.run(main)
 
 
-def test_a_call_that_outlasts_its_connection_is_told_so(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@ERAS
+def test_a_call_that_outlasts_its_connection_is_told_so(app: App, monkeypatch: pytest.MonkeyPatch, is_modern: bool) -> None:
     async def main() -> list[dict[str, Any]]:
-        async with connect(app, monkeypatch) as connection:
+        async with connect(app, monkeypatch, is_modern) as connection:
             await connection.call(1)
             await anyio.sleep(0.01)
         return connection.messages
@@ -83,11 +89,12 @@ def test_a_call_that_outlasts_its_connection_is_told_so(app: App, monkeypatch: p
     assert anyio.run(main) == [{"jsonrpc": "2.0", "id": 1, "error": error}]
 
 
-def test_an_answer_tears_no_report_of_progress(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@ERAS
+def test_an_answer_tears_no_report_of_progress(app: App, monkeypatch: pytest.MonkeyPatch, is_modern: bool) -> None:
     monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.01)
 
     async def main() -> list[dict[str, Any]]:
-        async with connect(app, monkeypatch) as connection:
+        async with connect(app, monkeypatch, is_modern) as connection:
             await connection.call(1, progressToken="t")
             while not connection.output:
                 await anyio.sleep(0.001)

@@ -13,7 +13,6 @@ import anyio
 from mcp.server import CacheHint
 from mcp.server.mcpserver.tools import Tool
 
-from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
@@ -21,7 +20,7 @@ from memory_mcp.base.scope import caller_project
 from memory_mcp.config import Settings
 from memory_mcp.requests.registry import load_entry
 from memory_mcp.server.apps import add_apps
-from memory_mcp.server.calls import Kit, make_kit
+from memory_mcp.server.calls import SERVER_INFO, Kit, make_kit
 from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
@@ -52,12 +51,9 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
     makers: dict[str, Callable[[], Tool]] = {name: partial(_load_tool, kit, name) for name in kit.tools}
     makers |= {tool.name: partial(_return_tool, tool) for group in more for tool in group(kit)}
     server = MemoryServer(
-        "memory-mcp",
-        makers,
-        title="Memory",
-        description="Long-term memory for coding agents: a time tree of cited evidence",
+        tools=makers,
+        **SERVER_INFO,
         instructions=instructions(),
-        version=__version__,
         log_level="WARNING",
         subscriptions=False,
         cache_hints={"tools/list": _HINT, "prompts/list": _HINT, "resources/templates/list": _HINT},

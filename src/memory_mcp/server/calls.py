@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.base import metrics
 from memory_mcp.base.dataclass import dataclass
@@ -24,6 +25,13 @@ log = logging.getLogger(__name__)
 #: Revisions of the protocol whose clients greet before they call, and fields of a plain call.
 REVISIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
+#: What the server says of itself, in every result of the newest revision in this order.
+SERVER_INFO = {
+    "name": "memory-mcp",
+    "title": "Memory",
+    "version": __version__,
+    "description": "Long-term memory for coding agents: a time tree of cited evidence",
+}
 #: Fields that the server fills: who acts, and the key under which a call is carried out once.
 _AUTHOR, _KEY = "by", "idempotency_key"
 
@@ -36,10 +44,16 @@ class Answer:
     structured: dict[str, Any] | None = None
     is_error: bool = False
 
-    def as_result(self) -> dict[str, Any]:
-        """Return the result of a call as it is sent."""
+    def as_result(self, is_modern: bool) -> dict[str, Any]:
+        """Return the result of a call as it is sent, to clients of the newest revision with what that asks for."""
         result: dict[str, Any] = {"content": [{"text": self.text, "type": "text"}], "isError": self.is_error}
-        return result if self.structured is None else {**result, "structuredContent": self.structured}
+        if is_modern:
+            result["resultType"] = "complete"
+        if self.structured is not None:
+            result["structuredContent"] = self.structured
+        if is_modern:
+            result["_meta"] = {"io.modelcontextprotocol/serverInfo": SERVER_INFO}
+        return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,10 @@ from memory_mcp.base.storable import storable_value
 from memory_mcp.model.fencing import neutralize, neutralize_json
 from memory_mcp.server.apps import hide_pages
 from memory_mcp.server.calls import CALL_FIELDS, REVISIONS, note_call
+from memory_mcp.server.envelope import MODERN
 from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe
 from memory_mcp.server.progress import report_progress
 
-#: The revision of the protocol whose results say that they are complete and whose they are.
-_MODERN = "2026-07-28"
 #: The library's middleware that traces every request.
 _TRACING = "OpenTelemetryMiddleware"
 
@@ -116,7 +115,7 @@ class MemoryServer(MCPServer[Any]):
             "content": [{"text": block.text, "type": "text"} for block in result.content if isinstance(block, TextContent)],
             "isError": result.is_error,
         }
-        is_modern = ctx.protocol_version == _MODERN
+        is_modern = ctx.protocol_version == MODERN
         if is_modern:
             response["resultType"] = "complete"
         if result.structured_content is not None:
@@ -169,7 +168,7 @@ def _is_plain_call(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a call has only a name, arguments and well-formed metadata, of a client that has said who it is."""
     params = ctx.params
     return (
-        ctx.protocol_version in {*REVISIONS, _MODERN}
+        ctx.protocol_version in {*REVISIONS, MODERN}
         and ctx.session.client_params is not None
         and isinstance(params, dict)
         and params.keys() <= CALL_FIELDS

@@ -76,6 +76,7 @@ class _LibraryStream:
                     return SessionMessage(message)
                 if message.method == "initialize":
                     self._greetings[message.id] = message.params or {}
+                self._messages.plain.note_request(message.method, message.params)
                 self._see(checked.message or {})
                 await self._messages.admit_request(message.method)
                 # One that is cancelled ends without an answer.

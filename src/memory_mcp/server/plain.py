@@ -1,11 +1,11 @@
 """Answers what is plain on a client's connection by itself, so that the protocol's library is loaded only for all else.
 
-Plain are calls of tools by a client that greeted in an older era, with arguments that need no look; and, until the library is
-loaded, the greeting and what else of a handshake is known from an earlier process.
+Plain are calls of tools with arguments that need no look, by a client that greeted in an older era or whose requests each say
+who it is; and, until the library is loaded, the greeting and what else of a handshake is known from an earlier process.
 
 Invariants
 1. An answer is the library's own, byte for byte.
-2. Where anything is unusual the message is the library's; it is told the greeting that it has not heard.
+2. Where anything is unusual the message is the library's; it is told the greeting that it has not heard, or the era.
 """
 
 import json
@@ -20,17 +20,19 @@ import anyio
 import anyio.abc
 
 from memory_mcp.base import lines, metrics
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.storable import storable_value
 from memory_mcp.requests.entry import Entry
 from memory_mcp.requests.registry import load_entry
 from memory_mcp.server.arguments import are_plain
 from memory_mcp.server.caller import agent_name, relay_key
 from memory_mcp.server.calls import CALL_FIELDS, REVISIONS, Answer, Kit, make_request, note_call
+from memory_mcp.server.envelope import ENVELOPE, client_name, is_plain_listening, is_plain_meta, opens_modern
 from memory_mcp.server.errors import as_ours, describe
 from memory_mcp.server.progress import report_progress
 
-#: What begins the name of a field of a call's metadata that only the library looks at.
-_LIBRARYS = "io.modelcontextprotocol/"
+#: What a plain request has.
+_REQUEST_FIELDS = frozenset({"jsonrpc", "id", "method", "params"})
 #: Requests of one client that are under way at once, answers it has not taken among them: fewer than the threads that calls run
 #: in (40), so that there are some left for the other clients, and more than any agent waits for.
 AT_ONCE = 32
@@ -42,6 +44,10 @@ _LASTING = "subscriptions/listen"
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 #: Under this id the library hears a greeting again; no client knows it.
 GREETING_ID = f"memory-mcp:greeting:{secrets.token_hex(8)}"
+#: What the library hears first of a client of the newest era, which it refuses without a look.
+_ERA = {"jsonrpc": "2.0", "id": GREETING_ID, "method": "ping", "params": {"_meta": ENVELOPE}}
+#: What is said to a client that would listen to changes: there are none.
+_NOTHING_CHANGES = {"code": -32601, "message": "Method not found", "data": _LASTING}
 #: What is said of a call whose connection ends before it, as the library says it, and for how long that is tried (seconds).
 _CLOSED_ERROR, _CLOSED_SECONDS = {"code": -32000, "message": "Connection closed"}, 1.0
 
@@ -51,13 +57,28 @@ See = Callable[[Mapping[str, Any]], None]
 Find = Callable[[Mapping[str, Any]], bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A plain call, as it came and as it is carried out."""
+
+    number: str | int
+    entry: Entry
+    arguments: dict[str, Any]
+    meta: Mapping[str, Any]
+    #: The client's name.
+    agent: str
+    is_modern: bool
+
+
 class PlainMessages:
     """What is answered here of one connection."""
 
     def __init__(self, kit: Kit, say: Say, see: See, find: Find, room: anyio.Semaphore, tasks: anyio.abc.TaskGroup) -> None:
         """Answer in `tasks`; each call takes its place in `room`."""
         self._kit, self._say, self._see, self._find, self._room, self._tasks = kit, say, see, find, room, tasks
-        #: The client's name; None before it has greeted.
+        #: Whether the connection is of the newest era; None before its first request is served.
+        self._is_modern: bool | None = None
+        #: The client's name, in an older era; None before it has greeted.
         self._agent: str | None = None
         self._is_loaded = False
         self._greeting: list[dict[str, Any]] = []
@@ -66,37 +87,68 @@ class PlainMessages:
 
     async def take_message(self, message: dict[str, Any]) -> bool:
         """Answer a message, or begin to; return False where it is the library's."""
-        method = message.get("method")
-        if method == "tools/call" and "id" in message:
-            return await self._take_call(message)
-        if method == "notifications/cancelled":
-            return self._cancel_call(message)
-        if self._is_loaded:
+        method, number, params = message.get("method"), message.get("id"), message.get("params")
+        if "id" not in message:
+            return self._take_notification(message)
+        if type(number) not in (str, int) or not message.keys() <= _REQUEST_FIELDS:
             return False
-        if method == "notifications/initialized" and self._greeting:
-            self._greeting[1:] = [message]
-            return True
-        return "id" in message and method is not None and await self._take_greeting(message)
+        is_modern = opens_modern(method, params) if self._is_modern is None else self._is_modern
+        meta = params.get("_meta", {}) if isinstance(params, dict) else {}
+        if (is_modern or method == "tools/call") and not is_plain_meta(meta, is_modern):
+            return False
+        if method == "tools/call":
+            is_taken = await self._take_call(message, meta, is_modern)
+        elif self._is_loaded:
+            is_taken = False
+        else:
+            is_taken = await (self._take_discovery(message) if is_modern else self._take_greeting(message))
+        if is_taken:
+            self._is_modern = is_modern
+        return is_taken
 
     def hand_over(self) -> list[dict[str, Any]]:
         """Return what the library has to hear first; from now on all but calls is its own."""
         self._is_loaded = True
+        if self._is_modern:
+            return [_ERA]
         return [{**message, "id": GREETING_ID} if "id" in message else message for message in self._greeting]
+
+    def note_request(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Note a request that the library serves: the first decides the era."""
+        if self._is_modern is None:
+            self._is_modern = opens_modern(method, params)
 
     def note_greeting(self, params: Mapping[str, Any] | None, result: Mapping[str, Any]) -> None:
         """Note that a client's `initialize` was answered."""
         is_known = result.get("protocolVersion") in REVISIONS
         self._agent = agent_name((params or {})["clientInfo"]["name"]) if is_known else None
 
+    def _take_notification(self, message: dict[str, Any]) -> bool:
+        if message.get("method") == "notifications/cancelled":
+            return self._cancel_call(message)
+        if message.get("method") == "notifications/initialized" and self._greeting and not self._is_loaded:
+            self._greeting[1:] = [message]
+            return True
+        return False
+
     async def _take_greeting(self, message: dict[str, Any]) -> bool:
         is_first = not self._greeting
         if is_first != (message["method"] == "initialize") or not (line := self._find(message)):
-            # Who begins otherwise speaks the other era, or is refused.
+            # Who begins otherwise is refused.
             return False
         self._see(message)
         if is_first:
             self._greeting.append(message)
             self.note_greeting(message.get("params"), json.loads(line)["result"])
+        await self._say(line)
+        return True
+
+    async def _take_discovery(self, message: dict[str, Any]) -> bool:
+        if message["method"] == _LASTING and is_plain_listening(message["params"]):
+            line = _encode({"jsonrpc": "2.0", "id": message["id"], "error": _NOTHING_CHANGES})
+        elif message["method"] == "initialize" or not (line := self._find(message)):
+            return False
+        self._see(message)
         await self._say(line)
         return True
 
@@ -108,9 +160,10 @@ class PlainMessages:
         # What is not under way any more is nobody's.
         return scope is not None or not self._is_loaded
 
-    async def _take_call(self, message: Mapping[str, Any]) -> bool:
+    async def _take_call(self, message: Mapping[str, Any], meta: Any, is_modern: bool) -> bool:
         number, params = message["id"], storable_value(message.get("params"))
-        if self._agent is None or type(number) not in (str, int) or _correlate(number) in self._calls or metrics.is_traced():
+        agent = agent_name(client_name(meta)) if is_modern else self._agent
+        if agent is None or _correlate(number) in self._calls or metrics.is_traced():
             return False
         if not _is_plain_call(params) or params["name"] not in self._kit.tools:
             return False
@@ -121,47 +174,45 @@ class PlainMessages:
         self._see(message)
         await self._room.acquire()
         self._calls[_correlate(number)] = scope = anyio.CancelScope()
-        self._tasks.start_soon(self._answer_call, number, scope, entry, arguments, params.get("_meta") or {})
+        self._tasks.start_soon(self._answer_call, _Call(number, entry, arguments, meta, agent, is_modern), scope)
         return True
 
-    async def _answer_call(
-        self, number: str | int, scope: anyio.CancelScope, entry: Entry, arguments: dict[str, Any], meta: Mapping[str, Any]
-    ) -> None:
+    async def _answer_call(self, call: _Call, scope: anyio.CancelScope) -> None:
         """Carry out a call and send its answer, none where the client cancels it."""
         began, outcome, line = time.perf_counter(), "cancelled", b""
         try:
             with scope:
-                async with self._report_progress(entry.name, meta):
-                    answer, outcome = await self._carry_out(entry, arguments, meta)
-                line = _encode({"jsonrpc": "2.0", "id": number, "result": answer.as_result()})
+                async with self._report_progress(call):
+                    answer, outcome = await self._carry_out(call)
+                line = _encode({"jsonrpc": "2.0", "id": call.number, "result": answer.as_result(call.is_modern)})
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_CLOSED_SECONDS, shield=True), suppress(*CLOSED):
-                await self._say(_encode({"jsonrpc": "2.0", "id": number, "error": _CLOSED_ERROR}))
+                await self._say(_encode({"jsonrpc": "2.0", "id": call.number, "error": _CLOSED_ERROR}))
             raise
         finally:
-            note_call(entry.name, outcome, began)
-            del self._calls[_correlate(number)]
+            note_call(call.entry.name, outcome, began)
+            del self._calls[_correlate(call.number)]
         with suppress(*CLOSED):
             if not scope.cancel_called:
                 await self._say(line)
         self._room.release()
 
-    async def _carry_out(self, entry: Entry, arguments: dict[str, Any], meta: Mapping[str, Any]) -> tuple[Answer, str]:
+    async def _carry_out(self, call: _Call) -> tuple[Answer, str]:
         """Return a call's answer and its outcome."""
         try:
-            request = make_request(entry.request, arguments, self._agent or "", partial(relay_key, meta))
-            return await self._kit.answer(entry, request), "ok"
+            request = make_request(call.entry.request, call.arguments, call.agent, partial(relay_key, call.meta))
+            return await self._kit.answer(call.entry, request), "ok"
         except Exception as error:
-            ours = as_ours(error, entry.name)
+            ours = as_ours(error, call.entry.name)
             return Answer(describe(ours), is_error=True), ours.code
 
-    def _report_progress(self, name: str, meta: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+    def _report_progress(self, call: _Call) -> AbstractAsyncContextManager[None]:
         async def tell(seconds: float, text: str) -> None:
-            told = {"progressToken": meta["progressToken"], "progress": seconds, "message": text}
+            told = {"progressToken": call.meta["progressToken"], "progress": seconds, "message": text}
             with suppress(*CLOSED):
                 await self._say(_encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}))
 
-        return report_progress(tell, name) if "progressToken" in meta else nullcontext()
+        return report_progress(tell, call.entry.name) if "progressToken" in call.meta else nullcontext()
 
 
 class ClientMessages:
@@ -217,15 +268,12 @@ class ClientMessages:
 
 
 def _is_plain_call(params: Any) -> bool:
-    """Return whether a call has only a name, arguments and metadata of which the library reads nothing but a token."""
-    if not isinstance(params, dict) or not params.keys() <= CALL_FIELDS or not isinstance(params.get("name"), str):
-        return False
-    meta = params.get("_meta", {})
+    """Return whether a call has only a name, arguments and metadata."""
     return (
-        isinstance(params.get("arguments"), dict | None)
-        and isinstance(meta, dict)
-        and type(meta.get("progressToken", "")) in (str, int)
-        and not any(key.startswith(_LIBRARYS) for key in meta)
+        isinstance(params, dict)
+        and params.keys() <= CALL_FIELDS
+        and isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments"), dict | None)
     )
 
 

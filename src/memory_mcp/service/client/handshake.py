@@ -145,4 +145,4 @@ class SavedAnswers:
         if result is None or isinstance(number, float):
             return b""
         self._opening.note_answer(method, name)
-        return f'{{"jsonrpc":"2.0","id":{json.dumps(number)},"result":{result}}}\n'.encode()
+        return f'{{"jsonrpc":"2.0","id":{json.dumps(number, ensure_ascii=False)},"result":{result}}}\n'.encode()
