@@ -1,6 +1,7 @@
 """The jobs that call one room each: roll-ups, upkeep of the store, and the spool."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -219,6 +220,28 @@ def test_the_file_is_rewritten_once_it_has_grown_by_a_quarter_and_all_is_derived
     assert run(app)[1]
     assert app.storage.events.last_seq() == 50
     assert findings(app) == []
+    app.close()
+
+
+def test_the_file_is_not_rewritten_where_its_copy_would_take_the_room_of_others(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "_LEAST_GROWTH", 8)
+    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
+    app = App(settings, FakeClock())
+    app.append([draft(f"step {i} of the plan", at=1_760_000_000_000 + i, session="s") for i in range(9)], "test")
+    app.derivation.run()
+    file = data_dir / "memory.duckdb"
+    before, size = file.stat().st_ino, app.storage.get_stats(text=False).size_bytes
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * size - 1))
+        assert app.scheduler.run_now("compact_grown").words == "there is no room for a copy of the file"
+        assert app.scheduler.run_now("compact_grown").words == "it has not grown by a quarter"
+    app.close()
+    assert file.stat().st_ino == before
+    app = App(settings, FakeClock())
+    assert "freed_bytes" in app.scheduler.run_now("compact_grown").counts
+    assert file.stat().st_ino != before
     app.close()
 
 

@@ -1,7 +1,9 @@
 """Jobs that call functions of other packages, and report what these returned."""
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded
@@ -280,8 +282,10 @@ class CompactGrown:
     name = "compact_grown"
     help = "rewrite the store's file densely once it has grown by a quarter"
 
-    def __init__(self, storage: Storage, busy: Callable[[], bool], schedule: Schedule) -> None:
+    def __init__(self, storage: Storage, directory: Path | None, busy: Callable[[], bool], schedule: Schedule) -> None:
+        """`directory` is the data directory, None in memory; `busy` returns whether an import is under way."""
         self._storage = storage
+        self._directory = directory
         self._busy = busy
         self.schedule = schedule
         #: The event up to which the file was rewritten; None before it is read.
@@ -298,10 +302,18 @@ class CompactGrown:
             return JobReport("left it for later")
         # First: it is hastened every minute, and what failed, as for want of room, is tried again by the next process.
         self._compacted = last_event
+        if not self._has_room():
+            return JobReport("there is no room for a copy of the file")
         size_before, size_after = self._storage.compact_files()
         outbox.set_position(_COMPACTED, str(last_event))
         freed = size_before - size_after
         return JobReport(f"freed {freed / 1e6:,.0f} MB", {"freed_bytes": freed})
+
+    def _has_room(self) -> bool:
+        """Return whether a copy of the file leaves as much room again to others."""
+        if self._directory is None:
+            return True
+        return shutil.disk_usage(self._directory).free >= 2 * self._storage.get_stats(text=False).size_bytes
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:

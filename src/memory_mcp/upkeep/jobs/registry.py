@@ -77,7 +77,9 @@ JOBS: dict[str, Callable[[JobParts], Job]] = {
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),
-    "compact_grown": lambda parts: CompactGrown(parts.storage, parts.busy, Daily.at(parts.housekeeping_at)),
+    "compact_grown": lambda parts: CompactGrown(
+        parts.storage, parts.briefings.directory, parts.busy, Daily.at(parts.housekeeping_at)
+    ),
     "sync_folder": lambda parts: calls.sync_folder_job(parts.sync, parts.busy),
     "back_up": lambda parts: calls.back_up_job(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: calls.prune_indexes_job(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
