@@ -1,6 +1,6 @@
-"""What one event costs that arrives alone, a slow storm of them, many written one after the other, and no event at all.
+"""What one event costs that arrives alone, and no event at all: rows of `bench.speed`.
 
-A copy of a store is served by a real daemon. Processor time and bytes are those of the daemon and its children, from the
+Processor time and bytes are those of the daemon and its children, from the
 moment an event is sent until nothing that follows from it can still be due: deriving, terms, periods, indexes, briefings.
 
 What the same time costs without an event is taken off: the median of windows of the same length, one before the first events
@@ -8,21 +8,15 @@ and one after each round of them. A window counts as idle only if little went on
 to fall into one is waited out; work that falls into an event's window is left to the median of several events. What
 is not above an idle window is reported as 0, beside how far idle windows differ. Bytes are what the kernel counts as written
 to disk (`write_bytes`), so whole pages; beside them what was handed to `write` (`wchar`), answers to clients included.
-
-    python -m bench.alone STORE [--rest 75] [--times 3] [--storm 60] [--writes 500] [--json]
 """
 
-import argparse
 import json
 import os
 import random
-import shutil
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +27,7 @@ from mcp.types import CallToolResult
 
 from bench import corpus
 from bench.lag import family
-from bench.place import PROC, VISIBLE, Place
+from bench.place import PROC, Place
 from bench.speed.seen import clock
 
 #: Longest wait for the store to come to rest (seconds).
@@ -44,8 +38,6 @@ _STILL_SHARE, _STILL_SECONDS = 0.05, 5.0
 _IDLE_SHARE, _IDLE_SECONDS, _IDLE_WINDOWS = 0.002, 0.02, 4
 #: How an event can arrive.
 WAYS = ("remember", "ingest_events", "hook")
-#: Hook payloads a minute in a storm.
-_A_MINUTE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,6 @@ def _sleeps(task: Path) -> int:
 class Figures:
     """What was measured; costs without those of the same time at rest."""
 
-    events: int = 0
     #: Seconds of a window.
     rest: float = 0.0
     #: Idle windows; how many were left out because something else went on; whether there was nothing but such.
@@ -130,15 +121,6 @@ class Figures:
     is_noisy: bool = False
     #: Windows of one event, by the way it came; what idle time costs is in them.
     event_windows: dict[str, list[Window]] = field(default_factory=dict)
-    #: Payloads of the storm, and seconds of it.
-    stormed: int = 0
-    storm_seconds: float = 0.0
-    storm: Cost = field(default_factory=Cost)
-    #: Events written one after the other, the seconds that took, and its cost until the last was followed by nothing more.
-    writes: int = 0
-    write_seconds: float = 0.0
-    during: Cost = field(default_factory=Cost)
-    after: Cost = field(default_factory=Cost)
 
     @property
     def idle(self) -> Cost:
@@ -164,10 +146,10 @@ class Figures:
 class Run:
     """One run over one store."""
 
-    def __init__(self, place: Place, options: argparse.Namespace) -> None:
+    def __init__(self, place: Place, rest: float, times: int) -> None:
         self.place = place
-        self.options = options
-        self.figures = Figures(rest=options.rest)
+        self._times = times
+        self.figures = Figures(rest=rest)
         self._rng = random.Random(11)
         self._words = corpus.Vocabulary(random.Random(7), 5000)
         self._named = 0
@@ -177,17 +159,13 @@ class Run:
         with (self.place.root / "alone.err").open("w", encoding="utf-8") as errors:
             async with Client(stdio_client(self.place.server(), errlog=errors)) as client:
                 self._client = client
-                self.figures.events = await self._at_rest()
+                await self._at_rest()
                 await self._idle()
-                for _ in range(self.options.times):
+                for _ in range(self._times):
                     for way in WAYS:
                         window = await self._window(way)
                         self.figures.event_windows.setdefault(way, []).append(window)
                     await self._idle()
-                if self.options.storm:
-                    await self._storm()
-                if self.options.writes:
-                    await self._writes()
 
     async def _spent(self, seconds: float) -> Cost:
         before = cost(family(self.place))
@@ -199,13 +177,13 @@ class Run:
         before, began = cost(family(self.place)), time.monotonic()
         if way:
             await self._send(way)
-        await anyio.sleep(self.options.rest)
+        await anyio.sleep(self.figures.rest)
         spent = cost(family(self.place)) - before
         return Window(time.monotonic() - began, spent)
 
     async def _idle(self) -> None:
         """Add a window in which little goes on; the least busy one if there is none."""
-        most = max(_IDLE_SECONDS, _IDLE_SHARE * self.options.rest)
+        most = max(_IDLE_SECONDS, _IDLE_SHARE * self.figures.rest)
         windows: list[Window] = []
         while not windows or (windows[-1].cost.worked > most and len(windows) < _IDLE_WINDOWS):
             windows.append(await self._window())
@@ -226,44 +204,20 @@ class Run:
             payload = {"hook_event_name": "UserPromptSubmit", "session_id": "alone-2", "cwd": "/home/user/alone", "prompt": text}
             await anyio.to_thread.run_sync(lambda: self.place.run("hook", "claude-code", stdin=json.dumps(payload)))
 
-    async def _storm(self) -> None:
-        found, seconds = self.figures, float(self.options.storm)
-        before, began = cost(family(self.place)), time.monotonic()
-        while (passed := time.monotonic() - began) < seconds:
-            await self._send("hook")
-            found.stormed += 1
-            await anyio.sleep(max(0.0, found.stormed * 60 / _A_MINUTE - (time.monotonic() - began)))
-        found.storm_seconds = passed
-        await anyio.sleep(self.options.rest)
-        spent = cost(family(self.place)) - before
-        found.storm = spent.above(found.idle.scaled((time.monotonic() - began) / self.options.rest))
-
-    async def _writes(self) -> None:
-        found = self.figures
-        before, began = cost(family(self.place)), time.monotonic()
-        for _ in range(self.options.writes):
-            await self._send("ingest_events")
-        found.writes, found.write_seconds = self.options.writes, time.monotonic() - began
-        found.during = cost(family(self.place)) - before
-        await self._at_rest()
-        await anyio.sleep(self.options.rest)
-        found.after = cost(family(self.place)) - before
-
     async def _call(self, tool: str, **arguments: object) -> dict[str, Any]:
         answer = await self._client.call_tool(tool, arguments)
         if not isinstance(answer, CallToolResult) or answer.is_error:
             raise RuntimeError(f"{tool}: {answer!r}"[:500])
         return dict(answer.structured_content or {})
 
-    async def _at_rest(self) -> int:
-        """Wait until the tree and the indexes hold everything and nobody has worked for a while; events in the store."""
+    async def _at_rest(self) -> None:
+        """Wait until the tree and the indexes hold everything and nobody has worked for a while."""
         with anyio.fail_after(_REST):
             while (await self._call("get_retrieval_status"))["lag"]["events"]:
                 await anyio.sleep(0.2)
-            seconds = min(_STILL_SECONDS, self.options.rest)
+            seconds = min(_STILL_SECONDS, self.figures.rest)
             while (await self._spent(seconds)).worked > _STILL_SHARE * seconds:
                 continue
-        return int((await self._call("get_retrieval_status"))["store"]["events"])
 
 
 def noise(found: Figures) -> str:
@@ -273,53 +227,3 @@ def noise(found: Figures) -> str:
     if found.busy_windows:
         words += f", {found.busy_windows} with other work left out"
     return words + (", the store never came to rest" if found.is_noisy else "")
-
-
-def lines(found: Figures) -> list[str]:
-    """The table for people, in markdown."""
-    told = [f"{found.events:,} events in the store.", "", "| what | CPU ms | kB written | kB handed over |", "|---|---|---|---|"]
-    for way, spent in found.alone.items():
-        told.append(f"| one event by {way} | {1e3 * spent.worked:.1f} | {spent.written / 1e3:.0f} | {spent.handed / 1e3:.0f} |")
-    idle, rest = found.idle, found.rest
-    told += ["", f"Idle for {rest:.0f} s: {100 * idle.worked / rest:.3f} % of a core, {idle.sleeps / rest:.2f} sleeps a second, "]
-    told[-1] += f"{idle.written / 1e3:.0f} kB written, {idle.handed / 1e3:.0f} kB handed over."
-    told.append(noise(found))
-    if found.stormed:
-        per_core, minutes = 100 * found.storm.worked / found.storm_seconds, found.storm_seconds / 60
-        told.append(f"Storm, {found.stormed} hooks in {found.storm_seconds:.0f} s: {per_core:.2f} % of a core, ")
-        told[-1] += f"{found.storm.written / 1e6:.2f} MB written ({found.storm.written / 1e6 / minutes * 10:.2f} in ten minutes)."
-    if found.writes:
-        each = 1e3 / found.writes
-        told.append(f"{found.writes} writes, one at a time: {found.writes / found.write_seconds:.0f} a second, ")
-        told[-1] += f"{each * found.during.worked:.1f} ms of CPU each, {each * found.after.worked:.1f} with all that follows; "
-        told[-1] += f"{found.after.written / found.writes / 1e3:.1f} kB written each."
-    return told
-
-
-def main() -> int:
-    """Copy, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store", type=Path, help="a data directory; it is copied")
-    parser.add_argument("--rest", type=float, default=75.0, help="seconds in which everything that follows an event happens")
-    parser.add_argument("--times", type=int, default=3, help="events of each way")
-    parser.add_argument("--storm", type=int, default=60, help="seconds of 50 hooks a minute")
-    parser.add_argument("--writes", type=int, default=500, help="events written one after the other")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if not VISIBLE:
-        sys.stderr.write("this program looks into /proc\n")
-        return 2
-    with tempfile.TemporaryDirectory() as scratch, Place(Path(scratch), profile="full") as place:
-        shutil.copytree(options.store, place.directory)
-        run = Run(place, options)
-        anyio.run(run.measure)
-        place.stop()
-    if options.json:
-        sys.stdout.write(json.dumps(asdict(run.figures)) + "\n")
-    else:
-        sys.stdout.write("\n".join(lines(run.figures)) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,16 @@
-"""Judged queries through the real tools: what the keyword, vector and hybrid layers find, beside plain BM25 in the same run.
+"""Calibration tables of the keyword, vector and hybrid layers, fitted to judged queries through the real tools.
 
 LoCoMo (turns and sessions) and coding sessions (which session made this commit?). Each corpus has a store of its own,
-filled by the JSONL importer and served over stdio. Halves are by a hash of the query id: whatever is set by the answers
-was set by the half "tune"; `--fit` prints calibration tables fitted on it and their error on the half "held".
+filled by the JSONL importer and served over stdio. Halves are by a hash of the query id: tables are fitted to the half "tune",
+and how far scores are off is told of the half "held". What the layers find is what `bench.quality` measures.
 
-    python -m bench.judged --data DIR [--model NAME] [--fit]
+    python -m bench.judged --data DIR [--model NAME]
 """
 
 import argparse
 import asyncio
 import itertools
-import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -25,7 +23,6 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from bench.baseline import PlainBm25
 from bench.locomo import half, load, to_jsonl
 from memory_mcp.embed.models import BUNDLED
 
@@ -37,7 +34,6 @@ ASKED = {
     "vector sessions": ("vector_teleport", {"doc_type": "toc_node", "level": "segment"}),
     "hybrid turns": ("hybrid_search", {"doc_type": "grip"}),
     "hybrid sessions": ("hybrid_search", {"doc_type": "toc_node", "level": "segment"}),
-    "intelligent sessions": ("intelligent_search", {}),
 }
 _LIMIT = 20
 _READY = 60.0
@@ -45,15 +41,12 @@ _READY = 60.0
 
 @dataclass(slots=True)
 class Asked:
-    """One query with everything that was answered to it: by name, ids best first, and (standing, score, id) of each."""
+    """One query with everything that was answered to it: by name, (standing, score, id) of each, best first."""
 
     query: dict[str, Any]
-    kind: str
-    answers: dict[str, list[str]] = field(default_factory=dict)
     numbers: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
     #: Of turns found by meaning: (similarity, id).
     similar: list[tuple[float, str]] = field(default_factory=list)
-    times: dict[str, float] = field(default_factory=dict)
 
     @property
     def half(self) -> str:
@@ -94,13 +87,10 @@ async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: str,
             for name in names:
                 tool, narrowed = ASKED[name]
                 arguments = {"query": one.query["query"], "limit": _LIMIT, "scope": "all", "detail": "full", **narrowed}
-                started = time.perf_counter()
                 result = await client.call_tool(tool, arguments)
-                one.times[name] = (time.perf_counter() - started) * 1000
                 found = (result.structured_content or {}).get("results", [])
                 turns = name.endswith("turns")
                 ids = [sources.get(r.get("event_id", ""), "") if turns else r["session_id"] for r in found]
-                one.answers[name] = list(dict.fromkeys(ids))
                 stands = [r.get("score_parts", {}).get("standing", r["score"]) for r in found]
                 if name == "vector turns":
                     one.similar = [(r["similarity"], i) for r, i in zip(found, ids, strict=True)]
@@ -127,7 +117,7 @@ def corpora(data: Path, limit: int | None) -> Iterator[tuple[str, list[dict[str,
             units[unit["corpus"]].append(unit)
         for query in load(data / kind / "queries.jsonl"):
             if query["gold_sessions"] and not str(query.get("category", "")).startswith("5"):
-                queries[query["corpus"]].append(Asked(query, kind))
+                queries[query["corpus"]].append(Asked(query))
         for corpus, own in sorted(units.items()):
             yield kind, own, queries[corpus][:limit]
 
@@ -145,71 +135,9 @@ def run(data: Path, limit: int | None, model: str) -> list[Asked]:
             subprocess.run(command, env=environment(store, model), check=True, capture_output=True)
             chosen = [n for n in names if kind == "locomo" or not n.endswith("turns")]
             asyncio.run(ask(store, asked, chosen, model, sources_of(store)))
-        sessions: dict[str, list[str]] = defaultdict(list)
-        for unit in own:
-            sessions[unit["session"]].append(unit["text"])
-        plain = PlainBm25({k: " ".join(v) for k, v in sessions.items()})
-        turns = PlainBm25({u["id"]: u["text"] for u in own}) if kind == "locomo" else None
-        for one in asked:
-            one.answers["plain BM25 sessions"] = plain.rank(one.query["query"], _LIMIT)
-            if turns is not None:
-                one.answers["plain BM25 turns"] = turns.rank(one.query["query"], _LIMIT)
         everything += asked
         print(f"  {kind} {own[0]['corpus']}: {len(asked)} queries", file=sys.stderr)
     return everything
-
-
-def hits(asked: Sequence[Asked], name: str, depth: int) -> list[float]:
-    """Whether anything right is among the first `depth`, query by query."""
-    return [float(bool(a.gold(name) & set(a.answers[name][:depth]))) for a in asked]
-
-
-def recalls(asked: Sequence[Asked], name: str, depth: int) -> list[float]:
-    return [len(a.gold(name) & set(a.answers[name][:depth])) / len(a.gold(name)) for a in asked]
-
-
-def interval(ours: Sequence[float], theirs: Sequence[float], seed: int = 5) -> tuple[float, float, float]:
-    """Mean difference in points and its paired bootstrap interval (95 %)."""
-    rng = random.Random(seed)
-    gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
-    means = sorted(sum(rng.choices(gaps, k=len(gaps))) / len(gaps) for _ in range(2000))
-    return 100 * sum(gaps) / len(gaps), 100 * means[50], 100 * means[1949]
-
-
-def rivals(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is compared with what."""
-    for name in names:
-        layer, _, what = name.partition(" ")
-        if layer != "plain":
-            yield name, f"plain BM25 {what}"
-        if layer == "hybrid":
-            yield name, f"bm25 {what}"
-
-
-def report(everything: Sequence[Asked]) -> None:
-    for kind in ("locomo", "commits"):
-        own = [a for a in everything if a.kind == kind]
-        if not own:
-            continue
-        names = [n for n in [*ASKED, "plain BM25 sessions", "plain BM25 turns"] if n in own[0].answers]
-        print(f"\n{kind}: {len(own)} queries with gold\n\n| found | half | n | any@1 | any@5 | any@10 | recall@10 |")
-        print("|---|---|---|---|---|---|---|")
-        for name in names:
-            for which in ("all", "tune", "held"):
-                chosen = [a for a in own if which in ("all", a.half) and a.gold(name)]
-                figures = [sum(hits(chosen, name, d)) / len(chosen) for d in (1, 5, 10)]
-                figures.append(sum(recalls(chosen, name, 10)) / len(chosen))
-                print(f"| {name} | {which} | {len(chosen)} | " + " | ".join(f"{f:.3f}" for f in figures) + " |")
-        for name, rival in rivals(names):
-            for depth in (1, 5, 10):
-                for which in ("all", "tune", "held"):
-                    chosen = [a for a in own if which in ("all", a.half) and a.gold(name)]
-                    gap, low, high = interval(hits(chosen, name, depth), hits(chosen, rival, depth))
-                    print(f"{name} against {rival}, any@{depth}, {which}: {gap:+.1f} points [{low:+.1f}, {high:+.1f}]")
-    for name in ASKED:
-        times = sorted(a.times[name] for a in everything if name in a.times)
-        if times:
-            print(f"{name}: p50 {times[len(times) // 2]:.1f} ms, p99 {times[int(len(times) * 0.99)]:.1f} ms over stdio")
 
 
 def points(asked: Sequence[Asked], name: str) -> list[tuple[float, float, bool]]:
@@ -266,7 +194,7 @@ def fit(everything: Sequence[Asked]) -> None:
         print(f"\nsimilarity: {fitted(similar, knots=7)}")
     for name in ASKED:
         tune, held = ([a for a in everything if a.half == h and name in a.numbers] for h in ("tune", "held"))
-        if not tune or name.startswith("intelligent"):
+        if not tune:
             continue
         table = fitted(points(tune, name))
         now = points(held, name)
@@ -283,19 +211,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder that holds locomo/ and commits/")
     parser.add_argument("--model", default=BUNDLED, help="as embedder.model; empty: without the vector and hybrid layers")
     parser.add_argument("--limit", type=int, help="queries per corpus")
-    parser.add_argument("--fit", action="store_true", help="also fit calibration tables")
-    parser.add_argument("--keep", type=Path, help="write every answer to this file")
     arguments = parser.parse_args()
     if arguments.data is None or not (arguments.data / "locomo" / "units.jsonl").exists():
         print("skipped: --data DIR with locomo/units.jsonl is not there")
         return
-    everything = run(arguments.data, arguments.limit, arguments.model)
-    report(everything)
-    if arguments.fit:
-        fit(everything)
-    if arguments.keep:
-        kept = [{"query": a.query["id"], "kind": a.kind, "answers": a.answers, "numbers": a.numbers} for a in everything]
-        arguments.keep.write_text(json.dumps(kept), encoding="utf-8")
+    fit(run(arguments.data, arguments.limit, arguments.model))
 
 
 if __name__ == "__main__":

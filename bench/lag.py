@@ -39,8 +39,6 @@ _AGAIN = 0.02
 _SESSIONS = 8
 #: Longest wait for one event, and for the store to come to rest (seconds).
 _PATIENCE, _REST = 30.0, 1200.0
-#: The time in which everything that follows one event happens (seconds).
-_FOLLOWS = 3.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -55,8 +53,6 @@ class Options:
     searches: int = 5
     #: Searches before memory is looked at.
     queries: int = 1000
-    #: Events that come alone.
-    singles: int = 5
 
 
 @dataclass
@@ -88,9 +84,6 @@ class Figures:
     logged: int = 0
     #: The same of searches alone, per second.
     idle_worked: float = 0.0
-    #: Of events that came alone, each with all that follows and a commit, less what the same time costs without one.
-    single_worked: list[float] = field(default_factory=list)
-    single_written: list[int] = field(default_factory=list)
     #: Proportional anonymous memory in bytes, daemon and children.
     memory: int = 0
     #: Of each process, and what it is.
@@ -124,9 +117,6 @@ def bars(found: Figures) -> list[Bar]:
         told.append(Bar("processor per event", found.worked / found.stored, 0.2, "s"))
         told.append(Bar("written per event", found.written / found.stored / 1e6, 5.0, "MB"))
         told.append(Bar("database log per event", found.logged / found.stored / 1e3, 10.0, "kB"))
-    if found.single_worked:
-        told.append(Bar("processor per event that comes alone", statistics.median(found.single_worked), 0.2, "s"))
-        told.append(Bar("written per event that comes alone", statistics.median(found.single_written) / 1e6, 5.0, "MB"))
     if found.memory:
         told.append(Bar("anonymous memory after the searches", found.memory / 1e6, 300, "MB"))
     return told
@@ -259,10 +249,6 @@ class Run:
                 for token in self._tokens[:: max(1, len(self._tokens) // _ASKED)]:
                     if not await reader.search(token, limit=1):
                         found.missing.append(token)
-                for _ in range(self.options.singles):
-                    (idle, nothing), (worked, written) = await self._single(writer, 0), await self._single(writer, 1)
-                    found.single_worked.append(max(0.0, worked - idle))
-                    found.single_written.append(max(0, written - nothing))
                 for _ in range(self.options.queries):
                     await reader.search(self._question())
                 self._look()
@@ -362,16 +348,6 @@ class Run:
                     break
                 await anyio.sleep(_AGAIN)
             times.append(time.perf_counter() - since)
-
-    async def _single(self, writer: Caller, events: int) -> tuple[float, int]:
-        """What some seconds cost in which that many events come at once, and a commit."""
-        before = cost(family(self.place))
-        if events:
-            await self._ingest(writer, events)
-        await anyio.sleep(_FOLLOWS)
-        self._commit()
-        after = cost(family(self.place))
-        return after[0] - before[0], after[1] - before[1]
 
     def _commit(self) -> None:
         self.place.ok("scheduler", "run", "commit_indexes")

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import time
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ async def _rate(work: Callable[[str], Any], texts: Sequence[str], pids: set[int]
 
 async def alone(run: Run) -> list[Row]:
     """One event, and all that follows from it, as `bench.alone` measures it."""
-    one = Alone(run.place, Namespace(rest=run.options.rest, times=run.options.times, storm=0, writes=0))
+    one = Alone(run.place, run.options.rest, run.options.times)
     await one.measure()
     rows, note = [], noise(one.figures)
     for way, spent in one.figures.alone.items():

@@ -83,7 +83,7 @@ def test_a_store_is_indexed_anew(language: Language, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
 def test_what_is_stored_is_found_in_time_and_costs_little() -> None:
-    found = lag.measure(lag.Options(events=600, seconds=3, queries=50, singles=0))
+    found = lag.measure(lag.Options(events=600, seconds=3, queries=50))
     measured = bars(found)
     assert len(measured) == 6
     assert [b for b in measured if not b.value <= b.most * (1 if b.unit in ("MB", "") else ROOM)] == []
