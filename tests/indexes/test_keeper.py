@@ -418,9 +418,9 @@ def test_indexes_that_are_both_missing_are_built_from_units_that_are_read_once(
     both = [keeper_of(kept.storage, tmp_path / name) for name in ("one", "other")]
     reads = list[Storage]()
 
-    def read_counted(storage: Storage, read: Callable[[Storage], object] = units.iter_all_units) -> object:
+    def read_counted(storage: Storage, give_way: object, read: Callable[..., object] = units.iter_all_units) -> object:
         reads.append(storage)
-        return read(storage)
+        return read(storage, give_way)
 
     monkeypatch.setattr(units, "iter_all_units", read_counted)
     for keeper in both:

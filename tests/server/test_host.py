@@ -8,6 +8,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.errors import DeadlineExceeded, StorageLocked
 from memory_mcp.config import Settings
+from memory_mcp.server import host as host_module
 from memory_mcp.server.host import Host
 from tests.toc.helpers import one
 from tests.waiting import PATIENCE, until
@@ -124,3 +125,47 @@ def test_a_write_that_has_begun_is_finished(host: Host) -> None:
 
     anyio.run(main)
     assert done.is_set()
+
+
+def read_until(host: Host, ended: threading.Event) -> threading.Thread:
+    """A reading call that runs, in a thread of its own, until `ended` is set."""
+    begun = threading.Event()
+
+    def work(_: App) -> None:
+        begun.set()
+        ended.wait(PATIENCE)
+
+    thread = threading.Thread(target=lambda: anyio.run(host.read, work))
+    thread.start()
+    assert begun.wait(PATIENCE)
+    return thread
+
+
+def test_background_work_waits_for_the_calls_that_run_and_for_none_that_begins_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "_PROTECTED", 2 * PATIENCE)
+    first_ended, second_ended, seen = threading.Event(), threading.Event(), list[bool]()
+    first = read_until(host, first_ended)
+    background = threading.Thread(target=lambda: seen.append(host.give_way()))
+    background.start()
+    until(lambda: host._ended._waiters)  # type: ignore[attr-defined]
+    second = read_until(host, second_ended)
+    assert background.is_alive()
+    first_ended.set()
+    background.join(PATIENCE)
+    assert seen == [True]
+    assert second.is_alive()
+    second_ended.set()
+    for thread in (first, second):
+        thread.join(PATIENCE)
+
+
+def test_a_call_does_not_wait_for_itself_and_is_remembered_for_a_while(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "_LIKELY", 2 * PATIENCE)
+    assert not host.give_way()
+    monkeypatch.setattr(host_module, "_PROTECTED", 2 * PATIENCE)
+    assert not anyio.run(host.read, lambda _: host.give_way())
+    assert host.give_way()
+    monkeypatch.setattr(host_module, "_LIKELY", 0.0)
+    assert not host.give_way()

@@ -172,7 +172,7 @@ def rebuild_index(
             on_progress(done)
         give_way()
 
-    with builder.build_shards(units.iter_all_units(storage), keep_cutoffs, count, count_segments(storage)) as built:
+    with builder.build_shards(units.iter_all_units(storage, give_way), keep_cutoffs, count, count_segments(storage)) as built:
         failpoint("index.built")
         index.adopt_shards(built, position, cutoffs=None if keep_cutoffs else {})
     return done
@@ -199,7 +199,7 @@ def rebuild_together(
         # Every unit goes to a child of each index: with one each, two processors are in use.
         share = 2 if (os.cpu_count() or 1) > len(members) else 1
         groups = [stack.enter_context(builder.start_builders(share)) for _, builder in members]
-        built = build_all_shards(groups, units.iter_all_units(storage), count)
+        built = build_all_shards(groups, units.iter_all_units(storage, give_way), count)
         failpoint("index.built")
         for (index, _), shards in zip(members, built, strict=True):
             index.adopt_shards(shards, position)

@@ -1,6 +1,6 @@
 """Read units with events and grips from the store by node id."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from memory_mcp.indexes.document import Source
 from memory_mcp.model.calendar import PERIODS, TocLevel, level_of
@@ -47,18 +47,25 @@ def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], l
     return sources, [k for k in keys if k not in by_key]
 
 
-def iter_all_units(storage: Storage) -> Iterator[list[Source]]:
-    """Yield all units in frames of at most 24, segments first."""
+def iter_all_units(storage: Storage, give_way: Callable[[], object] = lambda: None) -> Iterator[list[Source]]:
+    """Yield all units in frames of at most 24, segments first; `give_way` as for `iter_frames`."""
     periods = [i for level in PERIODS for i in storage.toc.list_ids(level)]
     segments = storage.toc.list_ids(TocLevel.SEGMENT)
     for ids in (segments, periods):
-        yield from iter_frames(storage, ids)
+        yield from iter_frames(storage, ids, give_way)
 
 
-def iter_frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
-    """Yield the units of some nodes in frames of at most 24."""
-    for start in range(0, len(ids), READ_BATCH):
-        sources, _ = read_units(storage, ids[start : start + READ_BATCH])
+def iter_frames(storage: Storage, ids: Sequence[NodeId], give_way: Callable[[], object] = lambda: None) -> Iterator[list[Source]]:
+    """Yield the units of some nodes in frames of at most 24.
+
+    `give_way` is called before they are read; while it returns something true, no more than a frame is read at once.
+    """
+    start = 0
+    while start < len(ids):
+        # Reading holds the interpreter's lock for long.
+        size = FRAME_SIZE if give_way() else READ_BATCH
+        sources, _ = read_units(storage, ids[start : start + size])
+        start += size
         for first in range(0, len(sources), FRAME_SIZE):
             yield sources[first : first + FRAME_SIZE]
 

@@ -8,6 +8,7 @@ Invariants
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,15 +31,19 @@ T = TypeVar("T")
 
 #: A cancelled call is interrupted this often until it has ended, and for how long (seconds).
 _TICK, _GIVE_UP = 0.01, 5.0
-#: Background work stands back for calls at most so long, so that it gets on under a load without pauses (seconds).
-_TURN = 0.1
+#: Background work stands back for a call until that has run so long, and so long for one that has, so that it gets on under a
+#: load without pauses (seconds). With a tenth of a second for all, slow answers met it halfway and became the slowest.
+_PROTECTED, _TURN = 0.5, 0.1
+#: So long after a call another one is likely (seconds): background work does less at a time.
+_LIKELY = 2.0
 
 
 @dataclass(slots=True)
 class _Call:
-    """A reading call that runs: its thread and its App."""
+    """A reading call that runs: its thread, since when by the monotonic clock, and its App."""
 
     thread: int
+    began: float
     app: App | None = None
 
 
@@ -61,9 +66,8 @@ class Host:
         #: Reading calls now running.
         self._running: dict[object, _Call] = {}
         self._running_lock = threading.Lock()
-        #: Set while no reading call runs.
-        self._idle = threading.Event()
-        self._idle.set()
+        #: Notified when a reading call ends, and when one last did.
+        self._ended, self._last_ended = threading.Condition(self._running_lock), -math.inf
         #: Returns why the deriver's last run failed; "" where it did not.
         self.deriver_error = deriver_error
 
@@ -112,11 +116,21 @@ class Host:
         return len(self._running)
 
     def give_way(self) -> bool:
-        """Wait while reading calls run, at most `_TURN` seconds; return whether any ran."""
-        is_awaited = not self._idle.is_set()
-        if is_awaited:
-            self._idle.wait(_TURN)
-        return is_awaited
+        """Wait for the reading calls that run now; return whether there are any, or were in the last two seconds.
+
+        For those of less than half a second until they have run that long, else at most 0.1 s; not for what begins meanwhile, nor
+        for the call that this thread runs.
+        """
+        with self._ended:
+            now, me = time.monotonic(), threading.get_ident()
+            began = {call: running.began for call, running in self._running.items() if running.thread != me}
+            if not began:
+                return now - self._last_ended < _LIKELY
+            calls = {call for call, at in began.items() if now - at < _PROTECTED}
+            seconds = max(began[call] for call in calls) + _PROTECTED - now if calls else _TURN
+            calls = calls or {*began}
+            self._ended.wait_for(lambda: calls.isdisjoint(self._running), seconds)
+            return True
 
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread and return its result.
@@ -181,8 +195,7 @@ class Host:
         with self._running_lock:
             if gone is not None and gone.is_set():
                 raise DeadlineExceeded("nobody waits for the answer")
-            running = self._running[call] = _Call(threading.get_ident())
-            self._idle.clear()
+            running = self._running[call] = _Call(threading.get_ident(), time.monotonic())
         try:
             with self.lent() as app:
                 running.app = app
@@ -191,8 +204,8 @@ class Host:
         finally:
             with self._running_lock:
                 del self._running[call]
-                if not self._running:
-                    self._idle.set()
+                self._last_ended = time.monotonic()
+                self._ended.notify_all()
 
     def _stop(self, call: object) -> None:
         """Interrupt an abandoned call's reads until it has ended.

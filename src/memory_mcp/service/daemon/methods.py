@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
 _MOST_WAITING = 2000
-#: How long a turn of other work is (seconds), and how many of them are waited for at most.
-_TURN, _TURNS = 0.01, 10
+#: How often it is looked whether the tree has more of what is stored (seconds).
+_TURN = 0.01
 #: Hooks that are answered at once; threads of their own, since those for all else may be at work for long.
 _HINTS_AT_ONCE = 2
 #: Functions of `requests` that exports, merges and setups call, by module, which the first of them loads.
@@ -142,11 +142,9 @@ class Methods:
         return {"new": new_count, "known": known_count}
 
     async def _give_way(self) -> None:
-        """Wait while searches run, at most `_TURNS` turns of `_TURN` seconds."""
-        for _ in range(_TURNS):
-            if not self._host.calls:
-                return
-            await anyio.sleep(_TURN)
+        """Wait for the searches that run now, see `Host.give_way`."""
+        if self._host.calls:
+            await anyio.to_thread.run_sync(self._host.give_way)
 
     async def list_sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"sources": names} of all stored events."""
@@ -184,7 +182,7 @@ class Methods:
     async def carry(self, module: str, name: str, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the result of a function of an export or merge.
 
-        Waits up to 0.1 s first while searches run; what the function raises passes.
+        Waits first for the searches that run; what the function raises passes.
         """
 
         def work(app: App) -> Mapping[str, Any]:

@@ -149,7 +149,7 @@ class SegmentDeriver:
             if changed_work:
                 derived = _replace_derived(derived, derive_batch(changed_work))
             give_way()
-            is_rolled_up = self._publish_step(derived, added, derived_to, add_periods)
+            is_rolled_up = self._publish_step(derived, added, derived_to, add_periods, give_way)
             self._holders.note_segments(work)
         except BaseException:
             self._terms.forget()
@@ -259,7 +259,12 @@ class SegmentDeriver:
         return [stored for stored in work if not stored.openings.isdisjoint(openings)]
 
     def _publish_step(
-        self, derived: Sequence[DerivedSegment], added: AddedRows, derived_to: int, add_periods: AddPeriods | None
+        self,
+        derived: Sequence[DerivedSegment],
+        added: AddedRows,
+        derived_to: int,
+        add_periods: AddPeriods | None,
+        give_way: Callable[[], object],
     ) -> bool:
         """Publish segments; return whether their periods were published with them."""
         build = Build(
@@ -278,7 +283,7 @@ class SegmentDeriver:
         if added.reset:
             # Killed before this, the periods hold a few terms too many: a visit too many, until the next rebuild.
             shrunk = {d.segment.day for d in derived if d.node.node_id in added.reset}
-            refit_all(self._storage.toc, shrunk)
+            refit_all(self._storage.toc, shrunk, give_way)
             self._terms.forget()
         return with_periods is not None
 

@@ -21,7 +21,7 @@ from memory_mcp.tree.derive.rollup import RollUps
 from memory_mcp.tree.derive.workers import DeriveWorkers
 
 #: Events of one step next to a serving process, and while callers are being answered: its commit delays them only briefly.
-_STEP, _STEP_BESIDE = 1000, 500
+_STEP, _STEP_BESIDE = 1000, 250
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
 #: What several processes that have one memory open call this work.

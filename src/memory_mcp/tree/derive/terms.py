@@ -5,7 +5,7 @@ so that one event never rewrites a year's set.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -140,13 +140,15 @@ def refit_terms(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
     return wrong
 
 
-def refit_all(store: TocStore, days: Iterable[str]) -> None:
+def refit_all(store: TocStore, days: Iterable[str], give_way: Callable[[], object] = lambda: None) -> None:
     """Rewrite wrong term rows of all periods above days.
 
-    Each level is a transaction of its own, as in `refit`; a level where nothing differs writes nothing.
+    Each level is a transaction of its own, as in `refit`; a level where nothing differs writes nothing. `give_way` is called
+    before each: reading the sets takes most of an import's step.
     """
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
+        give_way()
         refit_terms(store, sorted(t for t in targets if level_of(t) is level))
 
 
