@@ -524,6 +524,11 @@ def test_nodes_of_a_level_are_listed_by_window_and_segments_by_project(store: St
     assert store.toc.list_ids(TocLevel.DAY, week) == ["toc:day:2026-01-14"]
     assert store.toc.list_ids(TocLevel.SEGMENT, None, BILLING) == [cuts[1].node_id]
     assert store.toc.list_ids(TocLevel.YEAR) == []
+    store.toc.publish_build(Build(nodes=(node("toc:day:2026-01-13"), node("toc:year:2026"))))
+    assert store.toc.list_ids(TocLevel.DAY, week) == ["toc:day:2026-01-13", "toc:day:2026-01-14"]
+    assert store.toc.list_ids(TocLevel.YEAR) == ["toc:year:2026"]
+    store.toc.drop_nodes([NodeId("toc:day:2026-01-14")])
+    assert store.toc.list_ids(TocLevel.DAY) == ["toc:day:2026-01-12", "toc:day:2026-01-13"]
 
 
 def test_pins_hold_across_versions_until_they_are_taken_off(store: Storage) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from memory_mcp.model.event import ROOT_COMMIT, Event
 from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.duckdb.stamps import CutSummary
+from memory_mcp.storage.duckdb.stamps import Activities
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 
@@ -33,7 +33,7 @@ class DuckProjects:
         self._con = con
         self._changed = changed
         #: What `list_projects` reads from the cuts; whoever writes these drops it.
-        self.activities = CutSummary[tuple[Activity, ...]]()
+        self.activities = Activities()
         self._known: set[str] | None = None
         self._fresh: set[str] = set()
         self._names = self._read()

@@ -9,10 +9,13 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Generic, TypeVar
 
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
+from memory_mcp.storage.values import Activity
 
 V = TypeVar("V")
 #: Node id, and what `TocStore.stamps` says of it.
@@ -28,7 +31,7 @@ _STREAMS = 128
 
 
 class CutSummary(Generic[V]):
-    """One value that is read from all cuts, until a cut is written."""
+    """One value that is read from all cuts or nodes, until one is written."""
 
     def __init__(self) -> None:
         self._value: V | None = None
@@ -52,6 +55,32 @@ class CutSummary(Generic[V]):
         with self._lock:
             self._writes += 1
             self._value = None
+
+
+#: What happened in each project, of all cuts.
+Activities = CutSummary[tuple[Activity, ...]]
+
+
+class PeriodIds:
+    """Ids of days, weeks, months and years by time, each level until a node is written."""
+
+    def __init__(self, read: Callable[[TocLevel], list[tuple[int, NodeId]]]) -> None:
+        """Read the beginnings (UTC milliseconds) and ids of a level, in order, with `read`."""
+        self._read = read
+        self._levels = {level: CutSummary[list[tuple[int, NodeId]]]() for level in TocLevel}
+
+    def list_ids(self, level: TocLevel, window: TimeWindow | None) -> list[NodeId]:
+        """Return the ids of a level that begin in a window, by time."""
+        periods = self._levels[level].get_value(lambda: self._read(level))
+        if window is not None:
+            start, end = (bisect_left(periods, ms, key=itemgetter(0)) for ms in (window.start_ms, window.end_ms))
+            periods = periods[start:end]
+        return [node_id for _, node_id in periods]
+
+    def drop_ids(self) -> None:
+        """Drop every level; counts as a write."""
+        for summary in self._levels.values():
+            summary.drop_value()
 
 
 class SpanCuts:

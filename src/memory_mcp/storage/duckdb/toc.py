@@ -28,8 +28,9 @@ from memory_mcp.storage.duckdb.stamps import (
     MAX_HEADS,
     MAX_NODES,
     MAX_STAMPS,
-    CutSummary,
+    Activities,
     NodeCache,
+    PeriodIds,
     SpanCuts,
     Stamped,
     StreamCuts,
@@ -37,7 +38,7 @@ from memory_mcp.storage.duckdb.stamps import (
 from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, pack_node, segment_columns, segment_of, unpack_node
-from memory_mcp.storage.values import Activity, Build, Freshness, Scope, Tally
+from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
 _GRIPS = "SELECT key, version, pos, grip_id FROM bullet_grip WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -50,13 +51,7 @@ class DuckToc(DuckTerms, TocStore):
     """Layer 1 in the DuckDB file; what searches read often is in memory."""
 
     def __init__(
-        self,
-        con: Connection,
-        numbers: Numbers,
-        clock: Clock,
-        grips: RecentGrips,
-        keyed: KeyedRows,
-        activities: CutSummary[tuple[Activity, ...]],
+        self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips, keyed: KeyedRows, activities: Activities
     ) -> None:
         super().__init__(con)
         self._activities = activities
@@ -68,6 +63,7 @@ class DuckToc(DuckTerms, TocStore):
         self._heads = NodeCache(self._read_heads, MAX_HEADS)
         self._nodes = NodeCache(self._read_nodes, MAX_NODES, MAX_AT_ONCE)
         self._spans = SpanCuts()
+        self._periods = PeriodIds(self._read_periods)
         self._streams = StreamCuts(self._read_cuts)
         self._days = DaySumCache(self._read_days, con.hold_writes)
         self._grips = grips
@@ -84,6 +80,7 @@ class DuckToc(DuckTerms, TocStore):
         def settle() -> None:
             self._stamps.drop_values([*term_keys, *node_keys])
             self._heads.drop_values(node_keys)
+            self._periods.drop_ids()
             # As they will be read from now on; pins are added when read.
             built = self._numbers.last_change
             fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.count_updates)}
@@ -114,6 +111,7 @@ class DuckToc(DuckTerms, TocStore):
     def _forget_nodes(self, keys: Sequence[int] | None = None) -> None:
         self._stamps.drop_values(keys)
         self._heads.drop_values(keys)
+        self._periods.drop_ids()
         self._nodes.drop_values(keys)
 
     def _forget_cuts(self) -> None:
@@ -245,7 +243,13 @@ class DuckToc(DuckTerms, TocStore):
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.fetch_rows(sql, [node_key(parent)])]
 
+    def _read_periods(self, level: TocLevel) -> list[tuple[int, NodeId]]:
+        sql = "SELECT start_ms, node_id FROM node WHERE current AND level = ? ORDER BY start_ms, node_id"
+        return [(row[0], NodeId(row[1])) for row in self._con.fetch_rows(sql, [level.value])]
+
     def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+        if project is None and level is not TocLevel.SEGMENT:
+            return self._periods.list_ids(level, window)
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
             where.append("start_ms >= ? AND start_ms < ?")
