@@ -598,6 +598,13 @@ def test_cuts_are_listed_by_their_own_time_project_and_agent(store: Storage) -> 
     touching = TimeWindow(a.end[0], a.end[0] + 1)
     assert store.toc.list_segments(Scope(window=touching)) == [a]
     assert store.toc.list_segments(Scope(window=TimeWindow(a.end[0] + 1, b.start[0]))) == []
+    later = cut(run_of(3, start="2026-01-13 10:00", session="later"))[0]
+    everything = Scope(window=TimeWindow(a.start[0], later.end[0] + 1))
+    assert store.toc.list_segments(everything) == [a, b]
+    store.toc.publish_build(Build(segments=(later,)))
+    assert store.toc.list_segments(everything) == [a, b, later]
+    store.toc.replace_cuts([], {a.node_id: NodeId("toc:segment:2026-01-12:000000000000")})
+    assert store.toc.list_segments(everything) == [b, later]
 
 
 def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:

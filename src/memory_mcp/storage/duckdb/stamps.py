@@ -8,7 +8,7 @@ Invariants
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -26,6 +26,8 @@ MAX_STAMPS, MAX_HEADS = 200_000, 4000
 MAX_NODES, MAX_AT_ONCE = 1000, 150
 #: Spans of days whose segments are kept: a year's weeks, or some projects' months.
 _SPANS = 64
+#: Times whose segments are kept, and segments of one at most.
+_WINDOWS, _WINDOW_CUTS = 4, 1000
 #: Streams whose cuts are kept: sessions that are being written, a few hundred bytes for each cut.
 _STREAMS = 128
 
@@ -122,6 +124,39 @@ class SpanCuts:
 
     def drop_all(self) -> None:
         """Drop every span; counts as a write."""
+        with self._lock:
+            self._writes += 1
+            self._kept.clear()
+
+
+class WindowCuts:
+    """Segments of the times that were asked about last, until a cut is written: one question asks for the same twice."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, list[Segment]] = OrderedDict()
+        self._writes = 0
+        self._lock = threading.Lock()
+
+    def get_cuts(self, key: Hashable, read: Callable[[], list[Segment]]) -> list[Segment]:
+        """Return the segments of a time and what else `key` names, from memory or from `read`.
+
+        Up to 1,000 segments are kept of each of the last four, unless there was a write meanwhile.
+        """
+        with self._lock:
+            write_count = self._writes
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return list(self._kept[key])
+        cuts = read()
+        with self._lock:
+            if write_count == self._writes and len(cuts) <= _WINDOW_CUTS:
+                self._kept[key] = cuts
+                while len(self._kept) > _WINDOWS:
+                    self._kept.popitem(last=False)
+        return list(cuts)
+
+    def drop_all(self) -> None:
+        """Drop every time; counts as a write."""
         with self._lock:
             self._writes += 1
             self._kept.clear()

@@ -34,6 +34,7 @@ from memory_mcp.storage.duckdb.stamps import (
     SpanCuts,
     Stamped,
     StreamCuts,
+    WindowCuts,
 )
 from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.terms import DuckTerms
@@ -56,13 +57,12 @@ class DuckToc(DuckTerms, TocStore):
         super().__init__(con)
         self._activities = activities
         self._keyed = keyed
-        self._numbers = numbers
-        self._clock = clock
+        self._numbers, self._clock = numbers, clock
         self._pins: frozenset[str] | None = None
         self._stamps = NodeCache(self._read_stamps, MAX_STAMPS)
         self._heads = NodeCache(self._read_heads, MAX_HEADS)
         self._nodes = NodeCache(self._read_nodes, MAX_NODES, MAX_AT_ONCE)
-        self._spans = SpanCuts()
+        self._spans, self._windows = SpanCuts(), WindowCuts()
         self._periods = PeriodIds(self._read_periods)
         self._streams = StreamCuts(self._read_cuts)
         self._days = DaySumCache(self._read_days, con.hold_writes)
@@ -91,6 +91,7 @@ class DuckToc(DuckTerms, TocStore):
                 self._forget_cuts()
                 return
             self._activities.drop_value()
+            self._windows.drop_all()
             self._spans.put_cuts(build.segments)
             self._streams.put_cuts(build.segments)
             self._days.add_cuts(build.segments, old_cuts)
@@ -116,6 +117,7 @@ class DuckToc(DuckTerms, TocStore):
 
     def _forget_cuts(self) -> None:
         self._activities.drop_value()
+        self._windows.drop_all()
         self._spans.drop_all()
         self._streams.drop_all()
         self._days.drop_sums()
@@ -152,7 +154,7 @@ class DuckToc(DuckTerms, TocStore):
         return segments
 
     def list_segments(self, scope: Scope) -> list[Segment]:
-        """Return cuts; without window and agent they are kept for each project."""
+        """Return cuts; they are kept in memory."""
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -166,7 +168,9 @@ class DuckToc(DuckTerms, TocStore):
         def read() -> list[Segment]:
             return [segment_of(row) for row in self._con.fetch_rows(sql, parameters)]
 
-        return read() if scope.window or scope.agent is not None else self._spans.get_cuts(("", "", scope.project), read)
+        if scope.window or scope.agent is not None:
+            return self._windows.get_cuts((scope.project, scope.agent, scope.window), read)
+        return self._spans.get_cuts(("", "", scope.project), read)
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
         visited: set[NodeId] = set()
