@@ -34,6 +34,8 @@ _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s")
 #: Characters of words in lower-case ASCII text.
 _ASCII_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+#: What stands between words of ASCII, as a table of `str.translate`.
+_BLANKS = {number: " " for number in range(128) if chr(number) not in _ASCII_LETTERS and not chr(number).isupper()}
 #: Share of a stretch's weight below which a term at its end is given up.
 _LIGHT = 0.1
 _EQUAL = 1e-9
@@ -88,7 +90,8 @@ class Excerpt:
         self._weights = weights
         self._words = words
         self._found: Sequence[tuple[int, int, str]] | None = None
-        self._typed: Sequence[tuple[int, int, str]] | None = None
+        #: Starts, ends and words as typed, in order; none reaches into another.
+        self._typed: tuple[list[int], list[int], list[str]] | None = None
 
     def cut(self, width: int) -> str:
         """Return at most `width` characters where most of the words are.
@@ -111,24 +114,25 @@ class Excerpt:
     def _fullest(self, room: int) -> tuple[int, int] | None:
         """Return the first stretch with most distinct words; None without any."""
         if self._typed is None:
-            self._typed = _find_words(self.text, self._words)
-        places, counts = self._typed, dict[str, int]()
-        distinct = len({word for _, _, word in places})
+            placements = _find_words(self.text, self._words)
+            self._typed = (
+                [start for start, _, _ in placements],
+                [end for _, end, _ in placements],
+                [word for _, _, word in placements],
+            )
+        starts, ends, words = self._typed
+        count, distinct = len(starts), len({*words})
         best: tuple[int, int] | None = None
         most, after = 0, 0
-        for at, (start, _, word) in enumerate(places):
-            after, end = max(after, at), start + room
-            while after < len(places) and places[after][1] <= end:
-                counts[places[after][2]] = counts.get(places[after][2], 0) + 1
+        for at, start in enumerate(starts):
+            limit, counted_to = start + room, after
+            while after < count and ends[after] <= limit:
                 after += 1
-            if len(counts) > most:
-                most, best = len(counts), (start, places[after - 1][1])
+            # One that only lost a word, or has too few of them, holds no more than those before it.
+            if after > counted_to and after - at > most and (word_count := len({*words[at:after]})) > most:
+                most, best = word_count, (start, ends[after - 1])
                 if most == distinct:
                     break
-            if after > at:
-                counts[word] -= 1
-                if not counts[word]:
-                    del counts[word]
         return best
 
     def _densest(self, room: int) -> tuple[int, int]:
@@ -175,20 +179,33 @@ def _find_words(text: str, words: Set[str]) -> list[tuple[int, int, str]]:
         # A character that is folded to several moves what follows; a combining iota becomes a letter.
         return [(m.start(), m.end(), word) for m in _WORD.finditer(text) if (word := m[0].casefold()) in words] if words else []
     # Looking for each word takes half the time of looking at all words of the text.
-    placed, framed = list[tuple[int, int, str]](), f" {folded} "
+    if folded.isascii():
+        return _find_words_in_ascii(folded, words)
+    placed, framed, letters = list[tuple[int, int, str]](), f" {folded} ", _ASCII_LETTERS
     for word in words:
         start = framed.find(word)
         while start >= 0:
             end = start + len(word)
-            if not _is_letter(framed[start - 1]) and not _is_letter(framed[end]):
+            left, right = framed[start - 1], framed[end]
+            # With a letter on either side it is part of another word. A function for this would take longer than the search.
+            is_part = left in letters or right in letters or (left > "\x7f" and left.isalnum())
+            if not is_part and not (right > "\x7f" and right.isalnum()):
                 placed.append((start - 1, end - 1, word))
             start = framed.find(word, end)
     return sorted(placed)
 
 
-def _is_letter(character: str) -> bool:
-    """Return whether a character belongs to a word."""
-    return character in _ASCII_LETTERS or (character > "\x7f" and character.isalnum())
+def _find_words_in_ascii(folded: str, words: Set[str]) -> list[tuple[int, int, str]]:
+    """Return the same of a text of ASCII in lower case: with blanks in place of all signs nothing has to be looked at."""
+    blanked, placed = f" {folded} ".translate(_BLANKS), list[tuple[int, int, str]]()
+    for word in words:
+        framed_word, size = f" {word} ", len(word)
+        start = blanked.find(framed_word)
+        while start >= 0:
+            placed.append((start, start + size, word))
+            # Its last blank may be the first of the next.
+            start = blanked.find(framed_word, start + size + 1)
+    return sorted(placed)
 
 
 class SizedCuts:

@@ -288,7 +288,7 @@ class DuckEvents(EventStore):
         position = (event.timestamp, key)
 
         def select_rows(file: KeyedFile, rows: list[Row]) -> list[Row]:
-            return select_shown(file, rows, key, event.session_id)
+            return select_shown(file, rows, key, event.session_id) if self._pairs.any else rows
 
         rows = self._keyed.read_neighbours(event.stream, position, (earlier_limit, later_limit), select_rows)
         if rows is not None:
