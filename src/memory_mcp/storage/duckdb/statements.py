@@ -4,8 +4,7 @@ Of the time that one takes, a third is parsing and another the optimizer: an eve
 """
 
 import atexit
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -42,14 +41,3 @@ def insert_columns(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[s
         run_parsed(con, f"INSERT INTO {table} VALUES {', '.join([row] * count)}", values)
     else:
         run_parsed(con, f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}", columns)
-
-
-@contextmanager
-def skip_optimizer(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Plan the statements of this block as they stand; other connections are not concerned."""
-    con.execute("PRAGMA disable_optimizer")
-    try:
-        yield
-    finally:
-        with suppress(duckdb.Error):
-            con.execute("PRAGMA enable_optimizer")
