@@ -108,6 +108,8 @@ def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, 
     index.adopt_shards([], Position())
     for number, unit in enumerate(units):
         index.apply_units([unit], [], Position(number + 1, number + 1))
+        # As a search does.
+        assert index.snapshot.position.outbox == number + 1
     assert sorted(texts) == sorted(unit.key for unit in units)
 
 

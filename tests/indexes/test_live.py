@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from memory_mcp.base import machine
+from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import shard, shard_store
 from memory_mcp.indexes.base import Health, IndexStatus, Position
+from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.live import FEW_DOCUMENTS, LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
@@ -69,6 +71,42 @@ def test_the_status_counts_documents_and_bytes_and_says_when_it_was_committed(tm
     assert status.size_bytes == sum(p.stat().st_size for p in files_of(tmp_path / "parts"))
     index.commit()
     assert index.status().last_commit_ms == NOON + 5000
+
+
+def test_a_few_changes_are_prepared_once_by_the_next_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled(tmp_path, [[unit(0, "retry")]])
+    prepared: list[int] = []
+    usual = index.kind.prepare_unit
+
+    def prepare(made: Unit) -> Any:
+        prepared.append(made.key)
+        return usual(made)
+
+    monkeypatch.setattr(index.kind, "prepare_unit", prepare)
+    for number, text in enumerate(("queue", "queue of invoices"), 2):
+        index.apply_units([unit(1, text)], [], Position(number, number))
+    assert (prepared, index.position) == ([], Position(3, 3))
+    assert [found(index, text)[0] for text in ("invoices", "retry", "nothing")] == [1, 1, 0]
+    assert prepared == [unit(1, "").key]
+    many = made_up(40, first=2)
+    index.apply_units(many, [], Position(4, 4))
+    assert len(prepared) == 41, "many are not left to a search"
+    index.apply_units([unit(0, "late")], [], Position(5, 5))
+    index.commit()
+    assert found(reloaded(tmp_path), "late")[0] == 1
+
+
+def test_a_change_that_cannot_be_prepared_makes_a_search_fail_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = filled(tmp_path, [[unit(0, "retry")]])
+    with monkeypatch.context() as broken:
+        broken.setattr(index.kind, "prepare_unit", full_disk)
+        index.apply_units([unit(1, "queue")], [], Position(2, 2))
+        with pytest.raises(IndexUnreadable, match="No space left"):
+            found(index, "queue")
+        assert "No space left" in index.status().last_error
+    assert found(index, "queue")[0] == 1
 
 
 @requirement("bm25:FR-04.3")

@@ -78,8 +78,13 @@ class Keeper:
 
     def status(self) -> IndexStatus:
         """Return the state with the number of changes waiting."""
+        return self.index.status(self._waiting_changes, self._documents_built)
+
+    @property
+    def _waiting_changes(self) -> int:
+        """How many changes wait for a healthy index; 0 for another."""
         waiting_changes = max(self._storage.toc.current_version() - self.index.position.outbox, 0)
-        return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._documents_built)
+        return waiting_changes if self.index.health is Health.HEALTHY else 0
 
     def load(self) -> None:
         """Read the index from disk; an error makes it unhealthy, not raised."""
@@ -315,7 +320,7 @@ class Keeper:
     @property
     def is_busy(self) -> bool:
         """Whether it is being built, or has changes to index."""
-        return self._documents_built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
+        return self._documents_built is not None or self._waiting_changes > 0
 
     @property
     def is_idle(self) -> bool:
