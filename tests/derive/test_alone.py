@@ -62,7 +62,7 @@ class Counting:
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     usual = duckdb.connect
-    monkeypatch.setattr(duckdb, "connect", lambda *given: Counting(usual(*given), found))
+    monkeypatch.setattr(duckdb, "connect", lambda *given, **options: Counting(usual(*given, **options), found))
     return found
 
 
