@@ -245,7 +245,9 @@ class LiveIndex(MergingIndex[B]):
             if sum(u.size for u, prepared in self._write_buffer.values() if prepared is None) > _LAZY_DOCUMENTS:
                 self._publish_snapshot(position)
             else:
-                self._snapshot, self._is_stale = replace(self._snapshot, position=position), True
+                # In this order: who has the new position must not miss what is there up to it.
+                self._is_stale = True
+                self._snapshot = replace(self._snapshot, position=position)
             if not self._dirty:
                 self._dirty, self._dirty_ms = True, self._clock.now_ms()
             added = sum(u.size for u in fresh)

@@ -35,8 +35,6 @@ _MOST_WAIT, _TURN = 2.0, 0.02
 _LAST_READS = 1.0
 #: Limit of DuckDB's temporary files: larger than any laptop's disk, so that the disk itself is the limit.
 _ASIDE = "1000GB"
-#: Bytes of the file's log up to which a small transaction has enough with the memory of small reads: what is in it fills as much.
-_SHORT_LOG = 8 << 20
 
 
 class Connection:
@@ -258,11 +256,9 @@ class Connection:
                 self._reopen()
             if self._read_only:
                 raise make_disk_full(self._path)
+            self._memory.grow(self._con)
             if not is_small:
-                self._memory.grow(self._con)
                 self._store_deferred()
-            elif self.space.measure_log() > _SHORT_LOG:
-                self._memory.grow(self._con)
             try:
                 yield
             except duckdb.Error as error:
@@ -270,9 +266,7 @@ class Connection:
                 raise
 
     def _handle_failure(self, error: BaseException) -> None:
-        """Note a lack of room, allow more memory; reopen the file if the engine gave it up."""
-        if isinstance(error, (ResourceExhausted, duckdb.OutOfMemoryException)):
-            self._memory.grow(self._con)
+        """Note a lack of room; reopen the file if the engine gave it up."""
         if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and is_full_error(str(error))):
             self.space.is_lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):

@@ -47,10 +47,6 @@ class Space:
                 raise make_disk_full(self._path)
             self.is_lacking = False
 
-    def measure_log(self) -> int:
-        """Return the bytes of the file's log; 0 in memory."""
-        return _file_size(log_path(self._path)) if self._path else 0
-
 
 def _needed_bytes(path: Path) -> int:
     """Return the bytes needed to write again: the log's and 4 MiB."""
