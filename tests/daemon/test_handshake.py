@@ -94,6 +94,25 @@ def test_a_client_gets_to_know_the_server_before_a_daemon_runs_and_is_then_known
 
 
 @pytest.mark.parametrize("era", ERAS)
+def test_the_first_client_of_all_is_answered_before_the_protocols_library_is_loaded(
+    tmp_path: Path, used: Place, era: str
+) -> None:
+    used.ok("daemon", "start")
+    expected = talk(used, get_to_know, era)
+
+    async def work(client: Client) -> None:
+        assert await get_to_know(client) == expected
+        await client.list_resources()
+        await call(client, "remember", text=f"The first client of all speaks in the era {era}.")
+        pid = int((await asyncio.to_thread(named, place))["pid"])
+        assert "pydantic_core" not in Path(f"/proc/{pid}/maps").read_text()
+
+    with Beside(tmp_path, more=SERVED, profile="default") as place:
+        talk(place, work, era)
+        assert len(saved(place)["results"]) == len(("opening", "tools", "prompts", "resources", "templates"))
+
+
+@pytest.mark.parametrize("era", ERAS)
 def test_plain_calls_are_answered_before_the_protocols_library_is_loaded(used: Place, era: str) -> None:
     used.stop()
 

@@ -1,7 +1,7 @@
 """Calls that the server carries out itself are answered byte for byte as the library answers them, whatever the revision."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from unittest.mock import AsyncMock
@@ -115,10 +115,10 @@ _FILTERS: tuple[Any, ...] = (
     [],
 )
 _LISTS = ("server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list")
-Find = Callable[[Mapping[str, Any]], bytes]
+Find = Callable[[Mapping[str, Any]], Awaitable[bytes]]
 
 
-def find_nothing(_: Mapping[str, Any]) -> bytes:
+async def find_nothing(_: Mapping[str, Any]) -> bytes:
     """Find no answer of an earlier process."""
     return b""
 
@@ -179,7 +179,12 @@ def save_answers(messages: Sequence[dict[str, Any]], answers: Sequence[bytes]) -
         _, is_result, result = answer.decode().removesuffix("}\n").partition(',"result":')
         if name and is_result:
             results[name] = result
-    return SavedAnswers(results).answer_request
+    saved = SavedAnswers(results)
+
+    async def find(request: Mapping[str, Any]) -> bytes:
+        return saved.answer_request(request)
+
+    return find
 
 
 def enveloped(params: Any, **change: Any) -> Any:

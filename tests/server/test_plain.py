@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import anyio.abc
@@ -33,7 +34,8 @@ class _Connection:
 
         monkeypatch.setattr(Kit, "answer", answer)
         room = anyio.Semaphore(AT_ONCE)
-        self.plain = PlainMessages(make_kit(Host.of(app)), self._say, lambda _: None, lambda _: b"", room, tasks)
+        find_nothing = AsyncMock(return_value=b"")
+        self.plain = PlainMessages(make_kit(Host.of(app)), self._say, lambda _: None, find_nothing, room, tasks)
         self.plain.note_greeting({"clientInfo": {"name": "raw"}}, {"protocolVersion": "2025-11-25"})
 
     async def _say(self, line: bytes) -> None:

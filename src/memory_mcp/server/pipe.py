@@ -29,7 +29,7 @@ async def converse(
     say: Say,
     listens: Callable[[], bool],
     see: See = lambda _: None,
-    find: Find = lambda _: b"",
+    find: Find | None = None,
 ) -> None:
     """Serve a client until its lines end and it is answered.
 
@@ -40,7 +40,9 @@ async def converse(
     """
     room = anyio.Semaphore(AT_ONCE, fast_acquire=True)
     async with anyio.create_task_group() as tasks:
-        messages = ClientMessages(client_lines, say, listens, room, PlainMessages(kit, say, see, find, room, tasks))
+        messages = ClientMessages(
+            client_lines, say, listens, room, PlainMessages(kit, say, see, find or _find_nothing, room, tasks)
+        )
         try:
             first = await messages.read_message()
             server = await load_server()
@@ -51,6 +53,10 @@ async def converse(
             return
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _find_nothing(_: object) -> bytes:
+    return b""
 
 
 async def serve_pipe(server: "MemoryServer", kit: Kit) -> None:

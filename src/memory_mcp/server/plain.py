@@ -54,7 +54,7 @@ _CLOSED_ERROR, _CLOSED_SECONDS = {"code": -32000, "message": "Connection closed"
 #: Sends a line to the client; told each request before it is served; returns the answer line that is known of a request.
 Say = Callable[[bytes], Awaitable[None]]
 See = Callable[[Mapping[str, Any]], None]
-Find = Callable[[Mapping[str, Any]], bytes]
+Find = Callable[[Mapping[str, Any]], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class PlainMessages:
 
     async def _take_greeting(self, message: dict[str, Any]) -> bool:
         is_first = not self._greeting
-        if is_first != (message["method"] == "initialize") or not (line := self._find(message)):
+        if is_first != (message["method"] == "initialize") or not (line := await self._find(message)):
             # Who begins otherwise is refused.
             return False
         self._see(message)
@@ -146,7 +146,7 @@ class PlainMessages:
     async def _take_discovery(self, message: dict[str, Any]) -> bool:
         if message["method"] == _LASTING and is_plain_listening(message["params"]):
             line = _encode({"jsonrpc": "2.0", "id": message["id"], "error": _NOTHING_CHANGES})
-        elif message["method"] == "initialize" or not (line := self._find(message)):
+        elif message["method"] == "initialize" or not (line := await self._find(message)):
             return False
         self._see(message)
         await self._say(line)

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp import __version__
@@ -128,6 +128,15 @@ class Opening:
         """Note that a request was answered with a result."""
         if method == _INITIALIZE:
             self.initialized = name
+
+
+def name_requests(requests: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the last of a connection's requests says, as if those before it were answered; "" for one not kept."""
+    opening, name = Opening(), ""
+    for request in requests:
+        name = opening.name_request(request["method"], request.get("params"))
+        opening.note_answer(request["method"], name)
+    return name
 
 
 class SavedAnswers:

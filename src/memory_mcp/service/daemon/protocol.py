@@ -2,14 +2,19 @@
 
 import json
 import logging
+import pickle
+import subprocess
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from memory_mcp.base import machine
+from memory_mcp.config import Settings
 from memory_mcp.server.calls import Kit
 from memory_mcp.server.pipe import converse
 from memory_mcp.service.client import handshake
@@ -23,24 +28,58 @@ log = logging.getLogger(__name__)
 
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _PROTOCOL = "io.modelcontextprotocol/protocolVersion"
+#: The library's module: where it is loaded, it answers.
+_LIBRARY = "mcp.server.mcpserver"
 #: Packages that make the answers to a handshake.
 _MAKERS = ("mcp", "mcp-types", "pydantic", "pydantic-core")
 #: Results kept for the next start at most: some clients in some eras.
 _MOST_RESULTS = 60
+#: Asked of another process along with the first request of a kind of client: nearly every client asks them next.
+_LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+#: That process has so long (seconds); it takes one on a machine at rest. Then the library is loaded here.
+_PATIENCE = 20.0
+#: So many kinds of clients are learned by one daemon, however many a client makes up.
+_MOST_LEARNED = 8
 
 
 class HandshakeRecorder:
     """Keeps the answers to handshakes in a file, from which relays answer while the next daemon starts."""
 
-    def __init__(self, directory: str, fingerprint: str) -> None:
+    def __init__(self, settings: Settings, directory: str, fingerprint: str) -> None:
+        self._settings = settings
         self._directory = directory
         self._fingerprint = fingerprint
         self._results = handshake.load_results(directory, fingerprint)
         self._writing = threading.Lock()
+        self._learning = threading.Lock()
+        #: What another process was asked for: it is not asked again.
+        self._learned: set[str] = set()
 
     def saved_answers(self) -> handshake.SavedAnswers:
         """Return what answers a new connection by what is kept by now."""
         return handshake.SavedAnswers(self._results)
+
+    def learn_answers(self, greeting: Mapping[str, Any] | None, request: Mapping[str, Any]) -> None:
+        """Ask another process for the answer of a request, and of the lists, and keep them.
+
+        `greeting` is the connection's `initialize` before it. Blocks for a second or more; a failure is logged.
+        """
+        with self._learning:
+            name = handshake.name_requests([request] if greeting is None else [greeting, request])
+            if not name or name in self._learned or name in self._results or len(self._learned) == _MOST_LEARNED:
+                return
+            self._learned.add(name)
+            messages = _make_introduction(greeting, request)
+            try:
+                answers = _ask_process(self._settings, messages)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                log.info("the answers to handshakes are not learned: %s", error)
+                return
+            observer = _Observer(self)
+            for message, answer in zip((message for message in messages if "id" in message), answers, strict=False):
+                observer.see_request(message)
+                observer.see_answer(answer.encode())
+            self.save()
 
     def note_result(self, name: str, result: str) -> bool:
         """Note the result of a request; return whether it is a new one."""
@@ -61,6 +100,31 @@ class HandshakeRecorder:
                     handshake.save_results(self._directory, self._fingerprint, stamps, dict(self._results))
             except OSError as error:
                 log.info("the answers to handshakes are not kept: %s", error)
+
+
+def _make_introduction(greeting: Mapping[str, Any] | None, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a connection with a request and the lists, numbered."""
+    if greeting is None and request["method"] == "initialize":
+        greeting, requests = request, list[Mapping[str, Any]]()
+    else:
+        requests = [request]
+    meta = (request.get("params") or {}).get("_meta", {}) if greeting is None else {}
+    requests += [{"method": method, "params": {"_meta": meta} if meta else {}} for method in _LISTS]
+    numbered = [{**message, "jsonrpc": "2.0", "id": number} for number, message in enumerate(requests, 2)]
+    if greeting is None:
+        return numbered
+    return [{**greeting, "id": 1}, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *numbered]
+
+
+def _ask_process(settings: Settings, messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the answer lines of messages by `server.introduce` in another process.
+
+    Raises OSError, SubprocessError or ValueError if there are none.
+    """
+    command = [sys.executable, "-P", "-m", "memory_mcp.server.introduce"]
+    request = pickle.dumps((settings, messages))
+    done = subprocess.run(command, input=request, stdout=subprocess.PIPE, timeout=_PATIENCE, check=True, **machine.apart())
+    return list(json.loads(done.stdout))
 
 
 def _metadata_file(package: str) -> str:
@@ -134,6 +198,16 @@ async def speak(
                 client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
             client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
 
+    saved, greeting = recorder.saved_answers(), list[Mapping[str, Any]]()
+
+    async def find(request: Mapping[str, Any]) -> bytes:
+        """Return the answer line of a request of a handshake; another process makes one that no process has given."""
+        if not (line := saved.answer_request(request)) and _LIBRARY not in sys.modules:
+            await anyio.to_thread.run_sync(recorder.learn_answers, next(iter(greeting), None), request, abandon_on_cancel=True)
+            line = saved.answer_request(request)
+        if request["method"] == "initialize":
+            greeting[:] = [request]
+        return line
+
     reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
-    find = recorder.saved_answers().answer_request
     await converse(kit, load_server, lines, say, lambda: machine.listens(reader), see, find)

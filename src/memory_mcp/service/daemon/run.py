@@ -237,7 +237,7 @@ class _Daemon:
         from memory_mcp.service.daemon.protocol import HandshakeRecorder, speak
 
         if self._recorder is None:
-            self._recorder = HandshakeRecorder(self._directory, self._fingerprint)
+            self._recorder = HandshakeRecorder(self._settings, self._directory, self._fingerprint)
         load_server = partial(anyio.to_thread.run_sync, self._assemble_server)
         await speak(make_kit(self._service.host), load_server, stream, lines, client, self._recorder)
 
