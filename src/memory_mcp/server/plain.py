@@ -1,7 +1,7 @@
 """Answers what is plain on a client's connection by itself, so that the protocol's library is loaded only for all else.
 
 Plain are calls of tools with arguments that need no look, by a client that greeted in an older era or whose requests each say
-who it is; and, until the library is loaded, the greeting and what else of a handshake is known from an earlier process.
+who it is; and, until the library is loaded, the greeting and what else of a handshake is known from another process.
 
 Invariants
 1. An answer is the library's own, byte for byte.
