@@ -162,6 +162,28 @@ class _Observer:
         return self._recorder.note_result(name, line[len(begins) :].decode().removesuffix("}\n"))
 
 
+class _Answers:
+    """Finds the answers of one connection's handshake."""
+
+    def __init__(self, recorder: HandshakeRecorder) -> None:
+        self._recorder = recorder
+        self._saved = recorder.saved_answers()
+        self._greeting: Mapping[str, Any] | None = None
+
+    async def find(self, request: Mapping[str, Any]) -> bytes:
+        """Return the answer line of a request, b"" if the library has to answer.
+
+        Unless that is loaded, another process answers what no process has answered.
+        """
+        if not (line := self._saved.answer_request(request)) and _LIBRARY not in sys.modules:
+            learn = self._recorder.learn_answers
+            await anyio.to_thread.run_sync(learn, self._greeting, request, abandon_on_cancel=True)
+            line = self._saved.answer_request(request)
+        if request["method"] == "initialize":
+            self._greeting = request
+        return line
+
+
 async def speak(
     kit: Kit,
     load_server: Callable[[], Awaitable["MemoryServer"]],
@@ -174,7 +196,7 @@ async def speak(
 
     In the protocol era of the client's first request. Name, version and era that the client tells first are noted in `client`.
     """
-    turn, observer = anyio.Lock(fast_acquire=True), _Observer(recorder)
+    turn, observer, answers = anyio.Lock(fast_acquire=True), _Observer(recorder), _Answers(recorder)
 
     async def say(line: bytes) -> None:
         # The stream refuses a second sender while a line is half sent.
@@ -198,16 +220,5 @@ async def speak(
                 client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
             client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
 
-    saved, greeting = recorder.saved_answers(), list[Mapping[str, Any]]()
-
-    async def find(request: Mapping[str, Any]) -> bytes:
-        """Return the answer line of a request of a handshake; another process makes one that no process has given."""
-        if not (line := saved.answer_request(request)) and _LIBRARY not in sys.modules:
-            await anyio.to_thread.run_sync(recorder.learn_answers, next(iter(greeting), None), request, abandon_on_cancel=True)
-            line = saved.answer_request(request)
-        if request["method"] == "initialize":
-            greeting[:] = [request]
-        return line
-
     reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
-    await converse(kit, load_server, lines, say, lambda: machine.listens(reader), see, find)
+    await converse(kit, load_server, lines, say, lambda: machine.listens(reader), see, answers.find)
