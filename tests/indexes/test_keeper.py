@@ -24,7 +24,7 @@ from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.base import Storage
 from tests.factories import a_day_of_drafts, draft
 from tests.fakes import FakeClock
-from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same
+from tests.indexes.helpers import files_of, fill_indexed, flip, followed, found, from_scratch, keeper_of, opened, same
 from tests.indexes.test_live import PLACES
 from tests.requirements import requirement
 from tests.toc.helpers import run_sql
@@ -460,6 +460,49 @@ def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
     keeper_clock.advance(LONGEST_WAIT)
     assert healed(good)
     assert not healed(bad)
+
+
+def test_an_index_built_with_one_that_cannot_be_adopted_has_not_failed(
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "BULK", 0)
+    good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
+
+    def fail(*_: object, **__: object) -> object:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(bad.index, "adopt_shards", fail)
+    for keeper in (good, bad):
+        keeper.load()
+    good.begin_rebuild_with([bad])
+    assert good.builder is not None
+    good.builder.join(PATIENCE)
+    assert (good.status().ready, bad.status().ready) == (True, False)
+    more_said(kept, "rhodium", "2026-01-20")
+    change = kept.storage.toc.current_version()
+    assert good.remaining_work(change) is not None, "who waits for it is told that something is left"
+    assert (good.index.last_error, bad.index.last_error) == ("", "No space left on device")
+    assert bad.remaining_work(change) is None
+
+
+def test_without_its_model_an_index_keeps_no_other_and_no_import_from_being_written(
+    data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_indexed(data_dir, a_day_of_drafts("2026-01-12"), TeleportSettings(), topics=False)
+    app = opened(data_dir, clock, teleport=TeleportSettings())
+
+    def fail(*_: object) -> object:
+        raise LayerUnavailable("the embedding model cannot be loaded")
+
+    try:
+        app.accelerators.load()
+        monkeypatch.setattr(app.accelerators.get_keeper("vector").index.kind, "prepare_unit", fail)
+        more_said(app, "rhodium", "2026-01-20")
+        app.accelerators.maintain()
+        assert app.accelerators.commit() == 1
+        assert "cannot be loaded" in app.accelerators.index_statuses()["vector"].last_error
+    finally:
+        app.close()
 
 
 @pytest.mark.usefixtures("processes")

@@ -96,6 +96,39 @@ def test_a_few_changes_are_prepared_once_by_the_next_search(tmp_path: Path, monk
     assert found(reloaded(tmp_path), "late")[0] == 1
 
 
+@pytest.mark.parametrize("is_applied", [False, True], ids=["a change comes", "another prepares it"])
+def test_a_searcher_who_is_overtaken_gets_no_position_without_its_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_applied: bool
+) -> None:
+    index = filled(tmp_path, [[unit(0, "retry")]])
+    documents = {index.position: 1, Position(9, 9): 2}
+    is_stale, rests = False, iter([None])
+
+    def apply() -> None:
+        index.apply_units([unit(1, "queue")], [], Position(9, 9))
+
+    def read(_: LiveIndex[Any]) -> bool:
+        """Read the mark; at the first time others are faster, before it is read or after."""
+        nonlocal is_stale
+        was_stale = is_stale
+        for _rest in rests:
+            if not is_applied:
+                apply()
+                return was_stale
+            assert found(index, "queue")[0] == 1
+        return is_stale
+
+    def note(_: LiveIndex[Any], value: bool) -> None:
+        nonlocal is_stale
+        is_stale = value
+
+    monkeypatch.setattr(LiveIndex, "_is_stale", property(read, note), raising=False)
+    if is_applied:
+        apply()
+    snapshot = index.snapshot
+    assert sum(snapshot.counts.values()) == documents[snapshot.position]
+
+
 def test_a_change_that_cannot_be_prepared_makes_a_search_fail_until_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

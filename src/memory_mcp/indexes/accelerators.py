@@ -340,8 +340,7 @@ class Accelerators:
 
     def commit(self, few: bool = True) -> int:
         """Write changes to disk; return how many indexes wrote. Raises OSError."""
-        indexes = [keeper.index for keeper in self.keepers.values()]
-        return sum(index.commit() if few else index.commit_due() for index in indexes)
+        return sum(keeper.commit(few) for keeper in self.keepers.values())
 
     def improve(self) -> bool:
         """Start rewriting indexes in a faster form, unless that runs."""

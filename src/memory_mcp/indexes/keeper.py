@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.base.errors import IndexNotReady
+from memory_mcp.base.errors import IndexNotReady, LayerUnavailable
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import BUILDS, ShardBuilder
@@ -241,7 +241,8 @@ class Keeper:
                 self._rebuild_all(keepers)
         except Exception as error:
             for keeper in keepers:
-                keeper._note_failed_build(error)
+                if not keeper.index.verify_files() or keeper.index.is_outdated:
+                    keeper._note_failed_build(error)
             if not self._closed:
                 log.exception("the indexes could not be built together; each is built on its own")
 
@@ -343,6 +344,17 @@ class Keeper:
         while follow_changes(self._storage, self._member):
             continue
         self._follow_progress = None
+
+    def commit(self, few: bool) -> bool:
+        """Write changes to disk, few only if `few`; return whether there were any. Raises OSError.
+
+        Nothing is written while they cannot be prepared: that is logged.
+        """
+        try:
+            return self.index.commit() if few else self.index.commit_due()
+        except LayerUnavailable as error:
+            log.warning("changes of the %s index cannot be written: %s", self.index.kind.name, error)
+            return False
 
     def close(self) -> None:
         """Commit what is not on disk; a failure is logged."""
