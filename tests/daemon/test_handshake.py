@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import pickle
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.base import paths
+from memory_mcp.config import Settings
 from memory_mcp.service.client import handshake, link
 from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import needs_proc
@@ -269,3 +272,13 @@ def current(place: Place) -> str:
         for key, text in place.settings.items():
             patch.setenv(key, text)
         return handshake.compute_fingerprint(link.Wanted(str(place.directory)).settings)
+
+
+@pytest.mark.parametrize("asked", [b"", pickle.dumps((Settings(), []))], ids=["before it asked", "before the answer"])
+def test_a_daemon_that_ends_while_answers_are_learned_leaves_nothing_in_its_log(asked: bytes) -> None:
+    nobody, sink = os.pipe()
+    os.close(nobody)
+    command = [sys.executable, "-P", "-m", "memory_mcp.server.introduce"]
+    done = subprocess.run(command, input=asked, stdout=sink, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    os.close(sink)
+    assert (done.returncode, done.stderr) == (1, b"")

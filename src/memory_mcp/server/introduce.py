@@ -5,6 +5,7 @@ The daemon asks it for answers that no earlier process has given, so that the da
 
 import json
 import logging
+import os
 import pickle
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -62,10 +63,17 @@ def _refuse_opening() -> NoReturn:
 
 
 def main(source: IO[bytes], sink: IO[bytes]) -> None:
-    """Answer the pickled settings and messages of `source` by a JSON list of lines in `sink`."""
+    """Answer the pickled settings and messages of `source` by a JSON list of lines in `sink`.
+
+    Ends the process without a word if the daemon has gone.
+    """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
-    with few_collections():
-        sink.write(json.dumps(answer_requests(*pickle.load(source))).encode())  # from the daemon, over a pipe
+    try:
+        with few_collections():
+            sink.write(json.dumps(answer_requests(*pickle.load(source))).encode())  # from the daemon, over a pipe
+            sink.flush()
+    except (EOFError, BrokenPipeError):
+        os._exit(1)
 
 
 if __name__ == "__main__":
