@@ -187,19 +187,14 @@ def rebuild_together(
     """Build new generations of several indexes in children, committed, from units that are read once.
 
     `on_progress` gets the position of an index in `members` and a number of documents that it has more; `give_way` is
-    called each time.
+    called before each reading.
     """
     position = _find_position(storage)
-
-    def count(index: int, added: int) -> None:
-        on_progress(index, added)
-        give_way()
-
     with ExitStack() as stack:
         # Every unit goes to a child of each index: with one each, two processors are in use.
         share = 2 if (os.cpu_count() or 1) > len(members) else 1
         groups = [stack.enter_context(builder.start_builders(share)) for _, builder in members]
-        built = build_all_shards(groups, units.iter_all_units(storage, give_way), count)
+        built = build_all_shards(groups, units.iter_all_units(storage, give_way), on_progress)
         failpoint("index.built")
         for (index, _), shards in zip(members, built, strict=True):
             index.adopt_shards(shards, position)

@@ -60,14 +60,13 @@ class LiveIndex(MergingIndex[B]):
         self._stamps: dict[str, tuple[int, ...]] | None = None
         self._snapshot: Snapshot[B] | None = None
         self._health, self._reason = Health.LOADING, "its files are being read"
-        self._dirty = False
         #: Time of the oldest change that is not on disk (UTC milliseconds).
         self._dirty_ms = 0
         self.last_error = ""
         #: Whether the last commit failed; the next one writes the same again.
         self.commit_failed = False
         self._loaded = threading.Event()
-        self._closed = False
+        self._closed = self._dirty = False
         #: Merges large parts in a child process, if set.
         self.merge_in_child: Callable[[Sequence[ShardEntry], bool], AbstractContextManager[BuiltShard]] | None = None
         #: Time by level before which units are left out (UTC milliseconds).
@@ -186,9 +185,10 @@ class LiveIndex(MergingIndex[B]):
                     try:
                         self._publish_snapshot(self._snapshot.position)
                     except Exception as error:
-                        self.last_error = str(error) or type(error).__name__
-                        log.exception("changes of the %s index cannot be prepared; it is tried again", self.kind.name)
-                        raise IndexUnreadable(f"changes cannot be prepared: {self.last_error}") from error
+                        if (reason := f"changes cannot be prepared: {error or type(error).__name__}") != self.last_error:
+                            log.warning("%s index: %s; the next search tries again", self.kind.name, reason)
+                        self.last_error = reason
+                        raise IndexUnreadable(reason) from error
                 snapshot = self._snapshot
         return snapshot
 

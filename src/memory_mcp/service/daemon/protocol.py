@@ -51,7 +51,8 @@ class HandshakeRecorder:
         self._fingerprint = fingerprint
         self._results = handshake.load_results(directory, fingerprint)
         self._writing = threading.Lock()
-        self._learning = threading.Lock()
+        #: Who waits for an answer that is being learned holds no thread.
+        self.learning = anyio.CapacityLimiter(1)
         #: What another process was asked for: it is not asked again.
         self._learned: set[str] = set()
 
@@ -62,24 +63,24 @@ class HandshakeRecorder:
     def learn_answers(self, greeting: Mapping[str, Any] | None, request: Mapping[str, Any]) -> None:
         """Ask another process for the answer of a request, and of the lists, and keep them.
 
-        `greeting` is the connection's `initialize` before it. Blocks for a second or more; a failure is logged.
+        `greeting` is the connection's `initialize` before it. Blocks for a second or more, so call it in a thread of `learning`;
+        a failure is logged.
         """
-        with self._learning:
-            name = handshake.name_requests([request] if greeting is None else [greeting, request])
-            if not name or name in self._learned or name in self._results or len(self._learned) == _MOST_LEARNED:
-                return
-            self._learned.add(name)
-            messages = _make_introduction(greeting, request)
-            try:
-                answers = _ask_process(self._settings, messages)
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                log.info("the answers to handshakes are not learned: %s", error)
-                return
-            observer = _Observer(self)
-            for message, answer in zip((message for message in messages if "id" in message), answers, strict=False):
-                observer.see_request(message)
-                observer.see_answer(answer.encode())
-            self.save()
+        name = handshake.name_requests([request] if greeting is None else [greeting, request])
+        if not name or name in self._learned or name in self._results or len(self._learned) == _MOST_LEARNED:
+            return
+        self._learned.add(name)
+        messages = _make_introduction(greeting, request)
+        try:
+            answers = _ask_process(self._settings, messages)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            log.info("the answers to handshakes are not learned: %s", error)
+            return
+        observer = _Observer(self)
+        for message, answer in zip((message for message in messages if "id" in message), answers, strict=False):
+            observer.see_request(message)
+            observer.see_answer(answer.encode())
+        self.save()
 
     def note_result(self, name: str, result: str) -> bool:
         """Note the result of a request; return whether it is a new one."""
@@ -88,7 +89,7 @@ class HandshakeRecorder:
         self._results.pop(name, None)
         self._results[name] = result
         while len(self._results) > _MOST_RESULTS:
-            del self._results[next(iter(self._results))]
+            self._results.pop(next(iter(self._results)), None)
         return True
 
     def save(self) -> None:
@@ -176,8 +177,8 @@ class _Answers:
         Unless that is loaded, another process answers what no process has answered.
         """
         if not (line := self._saved.answer_request(request)) and _LIBRARY not in sys.modules:
-            learn = self._recorder.learn_answers
-            await anyio.to_thread.run_sync(learn, self._greeting, request, abandon_on_cancel=True)
+            learn, limiter = self._recorder.learn_answers, self._recorder.learning
+            await anyio.to_thread.run_sync(learn, self._greeting, request, abandon_on_cancel=True, limiter=limiter)
             line = self._saved.answer_request(request)
         if request["method"] == "initialize":
             self._greeting = request
