@@ -653,3 +653,19 @@ class Lives(RuleBasedStateMachine):
 
 def test_in_every_life_each_due_job_runs_once_and_alone() -> None:
     run_state_machine_as_test(Lives, settings=settings(examples(15), stateful_step_count=25))
+
+
+def test_a_daily_job_that_is_hastened_and_finds_nothing_to_do_writes_nothing(
+    scheduler: Scheduler, nightly: Noted, storage: Storage
+) -> None:
+    nightly.idle = True
+    scheduler.pause("nightly")
+    scheduler.resume("nightly")
+    state = storage.outbox.get_positions(PREFIX + "nightly")
+    for _ in range(3):
+        scheduler.hasten("nightly")
+        steps(scheduler)
+    assert len(nightly.ran) == 3
+    assert storage.outbox.get_positions(PREFIX + "nightly") == state
+    scheduler.stop()
+    assert storage.outbox.get_positions(PREFIX + "nightly") != state

@@ -541,3 +541,21 @@ def test_a_flipped_bit_is_noticed_or_changes_no_row(tmp_path: Path, table: str, 
         assert [row for row in read if row != by_key.get(row[0])] == []
         file._con.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, rowid))
     file.close()
+
+
+def test_what_is_counted_anew_before_the_copy_is_opened_is_not_read_as_it_was(settings: Settings) -> None:
+    storage = open_storage(settings.storage.directory)
+    storage.copy_rows(never)
+    storage.close()
+    again = open_storage(settings.storage.directory)
+    day = again.toc.list_ids(TocLevel.DAY)[0]
+    node = again.toc.get_nodes([day])[day]
+    version = again.toc.current_version()
+    again.toc.publish_build(Build(count_updates=(replace(node, event_count=node.event_count + 7),)))
+    assert again.toc.current_version() == version
+    again.copy_rows(never)
+    again.toc.drop_caches()
+    with asked_of_the_store() as read:
+        assert again.toc.get_nodes([day])[day].event_count == node.event_count + 7
+    assert not any("FROM node" in statement for statement in read.statements)
+    again.close()

@@ -80,10 +80,8 @@ class KeyedRows:
         self._last_event, self._event_sums = 0, (0, 0, 0)
         #: The key behind which filling a table goes on.
         self._filled_to: dict[str, int] = {}
-        #: After a failure, by the monotonic clock (seconds).
-        self._retry_at = 0.0
-        #: Tables that have to be filled whatever the file says.
-        self._distrusted: set[str] = set()
+        #: After a failure, by the monotonic clock (seconds); tables that have to be filled whatever the file says.
+        self._retry_at, self._distrusted = 0.0, set[str]()
 
     def note_rows(self, table: str, rows: Iterable[Row]) -> None:
         """Note rows of a transaction that was just committed; of nodes and segments they replace others by key."""
@@ -93,6 +91,8 @@ class KeyedRows:
             if len(self._pending[table]) > _MOST_WAITING:
                 self.distrust(table)
                 self._pending[table].clear()
+        elif any(rows):  # not every commit has a number by which `_verify` would notice these
+            self._distrusted.add(table)
 
     def distrust(self, *tables: str) -> None:
         """Copy tables (default: all) again before they are read."""

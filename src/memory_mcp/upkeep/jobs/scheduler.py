@@ -281,7 +281,7 @@ class Scheduler:
         work = entry.job.run_requested if is_requested and isinstance(entry.job, RequestedJob) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
-            entry.running, entry.hastened = True, None
+            was_hastened, entry.running, entry.hastened = entry.hastened is not None, True, None
         failed, result = True, "stopped"
         try:
             report = work(started_ms, self._stopping.is_set)
@@ -308,7 +308,7 @@ class Scheduler:
                 entry.due_at = None
                 self._plan_next(entry)
                 self._bring_forward(entry)
-            self._save_state(entry, force=False)
+            self._save_state(entry, force=False, comes_often=was_hastened)
 
     def _plan_next(self, entry: _Entry) -> None:
         now, at = self._clock.now_ms(), self._clock.monotonic()
@@ -364,13 +364,13 @@ class Scheduler:
         self._save_state(entry, force=True)
         self._wake.set()
 
-    def _save_state(self, entry: _Entry, force: bool) -> None:
-        """Jobs that come round often are stored seldom; raises only if forced."""
+    def _save_state(self, entry: _Entry, force: bool, comes_often: bool = False) -> None:
+        """Jobs that come round often, or are hastened, are stored seldom; raises only if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
                 failed = entry.state.failures_in_a_row > 0
-            often = isinstance(entry.job.schedule, Every)
+            often = comes_often or isinstance(entry.job.schedule, Every)
             rested = self._clock.monotonic() - entry.saved_at >= _SELDOM
             turned = failed != entry.saved_failed
             if text == entry.saved or (often and not force and not turned and not (rested and entry.worked)):
