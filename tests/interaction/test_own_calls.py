@@ -24,7 +24,7 @@ _CLIENT = {"name": "raw", "version": "1"}
 _PREFIX = "io.modelcontextprotocol/"
 _MODERN = "2026-07-28"
 #: The number of the last call that is plain.
-_PLAIN = 7
+_PLAIN = 9
 #: Parameters of calls: plain ones, and what only the library looks at or refuses.
 _CALLS: tuple[Any, ...] = (
     {"name": "browse_toc", "arguments": {}},
@@ -35,6 +35,11 @@ _CALLS: tuple[Any, ...] = (
     {"name": "intelligent_search", "arguments": {"query": "   "}},
     {"name": "intelligent_search", "arguments": {"query": "token", "scope": "all", "since": None, "detail": "full"}},
     {"name": "expand_grip", "arguments": {"grip_id": "nope", "before": 2, "after": None}},
+    {"name": "ingest_events", "arguments": {"events": []}},
+    {"name": "ingest_events", "arguments": {"events": [{"role": "user", "metadata": {"n": [1, 2.5, None, True, "ü\0"]}}]}},
+    {"name": "ingest_events", "arguments": {"events": [{"role": "user", "timestamp": 10**30}]}},
+    {"name": "ingest_events", "arguments": {"events": ["x"]}},
+    {"name": "ingest_events", "arguments": {"events": "[]"}},
     {"name": "search_children", "arguments": {"query": "token", "fields": ["title", "bullets"], "child_level": "", "limit": 1}},
     {"name": "intelligent_search", "arguments": {"query": "token", "keywords": '["rotation"]', "limit": "2"}},
     {"name": "intelligent_search", "arguments": {"query": "x" * 5000}},

@@ -9,6 +9,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from memory_mcp.requests.limits import Argument
 
+#: Every reader of JSON has whole numbers from -2**63 on and less than this.
+_INTEGERS = 2**63
+
 
 @cache
 def list_arguments(kind: Any) -> Mapping[str, tuple[Any, Argument, Any]]:
@@ -54,4 +57,17 @@ def _are_plain_items(values: list[Any], hint: Any) -> bool:
     if origin not in (tuple, Sequence):
         return False
     item, argument = get_args(inner[0])[:2] if get_origin(inner[0]) is Annotated else (inner[0], Argument())
+    if get_origin(item) is Mapping:
+        return all(isinstance(value, dict) and _is_plain_json(value) for value in values)
     return item is str and all(isinstance(value, str) and _is_plain(value, item, argument) for value in values)
+
+
+def _is_plain_json(value: Any) -> bool:
+    """Return whether a JSON value is the same in every reader of JSON: no number is larger than usual ones hold."""
+    if isinstance(value, dict):
+        return all(map(_is_plain_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain_json, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or -_INTEGERS <= value < _INTEGERS
