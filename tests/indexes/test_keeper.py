@@ -439,22 +439,27 @@ def test_indexes_that_are_both_missing_are_built_from_units_that_are_read_once(
         same(keeper.index, scratch, QUERIES)
 
 
-def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
-    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper_clock: FakeClock
-) -> None:
-    monkeypatch.setattr(keeping, "BULK", 0)
-    good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
+def build_with_failing(monkeypatch: pytest.MonkeyPatch, good: Keeper, bad: Keeper, *methods: tuple[object, str]) -> None:
+    """Build two indexes together while methods of the second, each given with its object, raise OSError."""
 
     def fail(*_: object, **__: object) -> object:
-        raise OSError("no process can be started")
+        raise OSError("No space left on device")
 
-    monkeypatch.setattr(bad.shard_builder, "start_builders", fail)
-    monkeypatch.setattr(bad.shard_builder, "build_shards", fail)
+    monkeypatch.setattr(keeping, "BULK", 0)
+    for target, name in methods:
+        monkeypatch.setattr(target, name, fail)
     for keeper in (good, bad):
         keeper.load()
     good.begin_rebuild_with([bad])
     assert good.builder is not None
     good.builder.join(PATIENCE)
+
+
+def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper_clock: FakeClock
+) -> None:
+    good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
+    build_with_failing(monkeypatch, good, bad, (bad.shard_builder, "start_builders"), (bad.shard_builder, "build_shards"))
     assert not good.needs_rebuild
     assert not good.status().ready
     keeper_clock.advance(LONGEST_WAIT)
@@ -465,18 +470,8 @@ def test_an_index_that_cannot_be_built_keeps_no_other_from_it(
 def test_an_index_built_with_one_that_cannot_be_adopted_has_not_failed(
     kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "BULK", 0)
     good, bad = (keeper_of(kept.storage, tmp_path / name) for name in ("good", "bad"))
-
-    def fail(*_: object, **__: object) -> object:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(bad.index, "adopt_shards", fail)
-    for keeper in (good, bad):
-        keeper.load()
-    good.begin_rebuild_with([bad])
-    assert good.builder is not None
-    good.builder.join(PATIENCE)
+    build_with_failing(monkeypatch, good, bad, (bad.index, "adopt_shards"))
     assert (good.status().ready, bad.status().ready) == (True, False)
     more_said(kept, "rhodium", "2026-01-20")
     change = kept.storage.toc.current_version()

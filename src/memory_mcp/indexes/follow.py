@@ -159,7 +159,7 @@ def rebuild_index(
 ) -> int:
     """Build a new generation, committed; return its number of documents.
 
-    `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents that
+    `on_progress` gets the documents so far; `give_way` is called before each reading. Without `keep_cutoffs`, documents that
     retention dropped come back.
     """
     position = _find_position(storage)
@@ -170,7 +170,6 @@ def rebuild_index(
         with counted:
             done += added
             on_progress(done)
-        give_way()
 
     with builder.build_shards(units.iter_all_units(storage, give_way), keep_cutoffs, count, count_segments(storage)) as built:
         failpoint("index.built")

@@ -193,9 +193,13 @@ class Keeper:
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether it must be built anew, nothing builds it, and no build of it has failed."""
+        """Whether a first build of it is due and none runs."""
         idle = not self._closed and not self._failed_builds and (self.builder is None or not self.builder.is_alive())
-        return idle and (not self.index.verify_files() or self.index.is_outdated)
+        return idle and not self._check_current()
+
+    def _check_current(self) -> bool:
+        """Return whether its files are whole and of the kind that it is to have."""
+        return self.index.verify_files() and not self.index.is_outdated
 
     def begin_rebuild(self) -> None:
         """Start a rebuild in a thread, unless one runs or just failed."""
@@ -241,7 +245,7 @@ class Keeper:
                 self._rebuild_all(keepers)
         except Exception as error:
             for keeper in keepers:
-                if not keeper.index.verify_files() or keeper.index.is_outdated:
+                if not keeper._check_current():
                     keeper._note_failed_build(error)
             if not self._closed:
                 log.exception("the indexes could not be built together; each is built on its own")
@@ -263,7 +267,7 @@ class Keeper:
                 continue
 
     def _end_build(self, began: float) -> None:
-        """Merge the parts of a new generation: each child made some of its own."""
+        """Merge the parts of a new generation, of which each child made some, and note the time it took."""
         while self.index.merge_once(thoroughly=True):
             continue
         self.last_rebuild_secs = time.monotonic() - began
@@ -307,7 +311,7 @@ class Keeper:
             raise _build_running_error(self.index.kind.name)
         try:
             self.load_once()
-            if self.index.verify_files() and not self.index.is_outdated:
+            if self._check_current():
                 while follow_changes(self._storage, self._member):
                     continue
                 self._follow_progress = None
@@ -339,7 +343,7 @@ class Keeper:
         """
         if self.index.health is not Health.HEALTHY:
             self.load()
-        if not self.index.verify_files() or self.index.is_outdated:
+        if not self._check_current():
             self.rebuild()
         while follow_changes(self._storage, self._member):
             continue

@@ -53,11 +53,13 @@ def recall_error(app: "App", text: str, project: str | None, command: str = "") 
     same_call = make_hashes(KeyKind.INVOCATION, _invocations(command)) if command else frozenset()
     courses.sort(key=lambda course: (course.success is None, not same_call & course.failures[-1].run.hashes(KeyKind.INVOCATION)))
     resolved = [course for course in courses if course.success is not None]
-    seen = _state_seen(app, teller, runs, nearest[0], _find_rarest(lines, nearest[0], counts))
+    occurrence = _state_seen(app, teller, runs, nearest[0], _find_rarest(lines, nearest[0], counts))
     statements = _list_course_statements(app, teller, resolved or courses, project)
     if not resolved and (forms := _find_other_forms(app, teller, [course.failures[-1] for course in courses])) is not None:
-        return Recollection("resolved", [seen, teller.tell_call("then", forms[1], after=" succeeded in its place"), *statements])
-    return Recollection("resolved" if resolved else "unresolved", [seen, *statements])
+        return Recollection(
+            "resolved", [occurrence, teller.tell_call("then", forms[1], after=" succeeded in its place"), *statements]
+        )
+    return Recollection("resolved" if resolved else "unresolved", [occurrence, *statements])
 
 
 def find_error_runs(app: "App", text: str, project: str | None, limit: int = _MOST_RUNS) -> list[StoredRun]:

@@ -12,10 +12,12 @@ from typing import Any
 MODERN = "2026-07-28"
 #: What begins the name of a field of metadata that only the library looks at, and those that each request of the newest era has.
 _LIBRARYS = "io.modelcontextprotocol/"
-_VERSION, _CLIENT, _CAPABILITIES = (_LIBRARYS + name for name in ("protocolVersion", "clientInfo", "clientCapabilities"))
-_ENVELOPE = frozenset({_VERSION, _CLIENT, _CAPABILITIES})
+PROTOCOL_VERSION, CLIENT_INFO, _CAPABILITIES = (
+    _LIBRARYS + name for name in ("protocolVersion", "clientInfo", "clientCapabilities")
+)
+_ENVELOPE = frozenset({PROTOCOL_VERSION, CLIENT_INFO, _CAPABILITIES})
 #: A plain envelope, of nobody in particular.
-ENVELOPE: Mapping[str, Any] = {_VERSION: MODERN, _CLIENT: {"name": "memory-mcp", "version": ""}, _CAPABILITIES: {}}
+ENVELOPE: Mapping[str, Any] = {PROTOCOL_VERSION: MODERN, CLIENT_INFO: {"name": "memory-mcp", "version": ""}, _CAPABILITIES: {}}
 #: What a client says of itself, all of it text.
 _CLIENT_FIELDS = frozenset({"name", "title", "version", "description", "websiteUrl"})
 #: Capabilities of clients by what may be in them, each an object; None for any.
@@ -32,7 +34,7 @@ _CHANGES = frozenset({"toolsListChanged", "promptsListChanged", "resourcesListCh
 def opens_modern(method: object, params: object) -> bool:
     """Return whether a first request opens a connection of the newest era."""
     meta = params.get("_meta") if isinstance(params, dict) else None
-    return method != "initialize" and isinstance(meta, dict) and _VERSION in meta
+    return method != "initialize" and isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
 def is_plain_meta(meta: object, is_modern: bool) -> bool:
@@ -45,7 +47,7 @@ def is_plain_meta(meta: object, is_modern: bool) -> bool:
 
 def client_name(meta: Mapping[str, Any]) -> str:
     """Return the name of the client in a plain envelope."""
-    return str(meta[_CLIENT]["name"])
+    return str(meta[CLIENT_INFO]["name"])
 
 
 def is_plain_listening(params: Mapping[str, Any]) -> bool:
@@ -55,9 +57,9 @@ def is_plain_listening(params: Mapping[str, Any]) -> bool:
 
 
 def _is_plain_envelope(meta: Mapping[str, Any]) -> bool:
-    client, capabilities = meta[_CLIENT], meta[_CAPABILITIES]
+    client, capabilities = meta[CLIENT_INFO], meta[_CAPABILITIES]
     return (
-        meta[_VERSION] == MODERN
+        meta[PROTOCOL_VERSION] == MODERN
         and isinstance(client, dict)
         and {"name", "version"} <= client.keys() <= _CLIENT_FIELDS
         and all(isinstance(value, str) for value in client.values())

@@ -1,4 +1,4 @@
-"""Answers the requests by which a client gets to know a server, in a process of its own that ends with the last answer.
+"""Answers a client's first requests, such as for lists of tools, in a process that ends after the last answer.
 
 The daemon asks it for answers that no earlier process has given, so that the daemon need not load the protocol's library.
 """

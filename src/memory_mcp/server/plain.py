@@ -208,9 +208,9 @@ class PlainMessages:
 
     def _report_progress(self, call: _Call) -> AbstractAsyncContextManager[None]:
         async def tell(seconds: float, text: str) -> None:
-            told = {"progressToken": call.meta["progressToken"], "progress": seconds, "message": text}
+            progress = {"progressToken": call.meta["progressToken"], "progress": seconds, "message": text}
             with suppress(*CLOSED):
-                await self._say(_encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}))
+                await self._say(_encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}))
 
         return report_progress(tell, call.entry.name) if "progressToken" in call.meta else nullcontext()
 

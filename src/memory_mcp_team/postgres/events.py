@@ -83,7 +83,7 @@ _AROUND = " UNION ALL ".join(
 
 
 class _PlainReading(WordReading):
-    """Searches anew for each question: there is no copy of texts to tell."""
+    """Searches the database for each question; nothing that was read is kept."""
 
     def __init__(self, events: EventStore, scope: Scope, words: Sequence[str]) -> None:
         self._events = events

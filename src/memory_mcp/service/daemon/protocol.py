@@ -16,6 +16,7 @@ import anyio.to_thread
 from memory_mcp.base import machine
 from memory_mcp.config import Settings
 from memory_mcp.server.calls import Kit
+from memory_mcp.server.envelope import CLIENT_INFO, PROTOCOL_VERSION
 from memory_mcp.server.pipe import converse
 from memory_mcp.service.client import handshake
 from memory_mcp.service.daemon.clients import Client
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
-_PROTOCOL = "io.modelcontextprotocol/protocolVersion"
 #: The library's module: where it is loaded, it answers.
 _LIBRARY = "mcp.server.mcpserver"
 #: Packages that make the answers to a handshake.
@@ -216,10 +215,10 @@ async def speak(
             params = request.get("params") or {}
             meta = params.get("_meta")
             meta = meta if isinstance(meta, dict) else {}
-            info = params.get("clientInfo") if request["method"] == "initialize" else meta.get(_CLIENT_INFO)
+            info = params.get("clientInfo") if request["method"] == "initialize" else meta.get(CLIENT_INFO)
             if isinstance(info, dict):
                 client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
-            client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
+            client.era = str(params.get("protocolVersion") or meta.get(PROTOCOL_VERSION) or "")[:20]
 
     reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
     await converse(kit, load_server, lines, say, lambda: machine.listens(reader), see, answers.find)
