@@ -28,6 +28,7 @@ from memory_mcp.indexes.settings import requested_cutoffs
 from memory_mcp.indexes.shard import IndexKind
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.exchange import lacks_reply
 from memory_mcp.model.ids import segment_id
 from memory_mcp.model.toc import TocBullet
 from memory_mcp.search.layers.base import LayerName
@@ -37,6 +38,7 @@ from memory_mcp.tree.toc.check import check_store
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.indexes.helpers import (
+    ALL,
     followed,
     found,
     from_scratch,
@@ -235,13 +237,28 @@ class Life:
     def holds(self) -> None:
         """What was followed equals what is built from scratch, retention included.
 
-        Until the tree is derived, a segment stays indexed as it was derived, while a hidden copy in it is not read any more.
+        Until the tree is derived, a segment stays indexed as it was derived, while one that is read now lacks copies that
+        were hidden since and has events that were stored within it.
         """
         followed(self.keeper, self.app.storage)
-        if self.app.storage.outbox.get_checkpoint("deriver") < self.last_paired:
+        if self._may_change_segments():
             return
         scratch = from_scratch(self.app.storage, self.root / "scratch", self.index.cutoffs, self.kind)
         same(self.index, scratch, QUERIES, ask=similar if self.kind else found)
+
+    def _may_change_segments(self) -> bool:
+        """Return whether events that wait for the deriver hide others, are within a segment or answer its last prompt."""
+        storage = self.app.storage
+        derived = storage.outbox.get_checkpoint("deriver")
+        first: dict[int, tuple[int, str]] = {}
+        for waiting in storage.events.read_after(derived, ALL):
+            event = waiting.event
+            first[event.stream] = min(event.order, first.get(event.stream, event.order))
+        return derived < self.last_paired or any(
+            first[cut.stream] < cut.end or lacks_reply(storage.events.segment_events(cut))
+            for cut in storage.toc.iter_cuts()
+            if cut.stream in first
+        )
 
     def end(self) -> None:
         self.app.derivation.run()
