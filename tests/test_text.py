@@ -7,7 +7,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.base.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
+from memory_mcp.base.text import (
+    MAX_TOKEN,
+    STOPWORDS,
+    find_beginning,
+    hashes_in,
+    iter_terms,
+    lower_plain,
+    query_terms,
+    snippet,
+    term_hash,
+    terms,
+)
 from tests.requirements import requirement
 from tests.waiting import together
 
@@ -125,6 +136,29 @@ def test_no_punctuation_and_no_character_makes_a_query_fail(text: str) -> None:
 @given(ANY)
 def test_taking_apart_twice_gives_the_same_as_once(text: str) -> None:
     assert list(iter_terms(text)) == list(iter_terms(text))
+
+
+_ENDINGS = (
+    "s es ed ing y ies ied ying ly ness fulness ization ational ator alism ality ousness iveness ivity bility ogy ical".split()
+)
+
+
+@given(st.text("abdeghiklnorstuvxyz", min_size=1, max_size=6), st.sampled_from(_ENDINGS))
+@example("sk", "ies")
+@example("v", "ying")
+@example("us", "ing")
+@example("tr", "y")
+@example("capa", "bility")
+def test_a_text_holds_the_beginnings_of_its_terms(word: str, ending: str) -> None:
+    text = f"{word}{ending} get{word.title()}{ending} {word}_{ending}/{word}2 \u2192 {word.upper()}s C++ C#"
+    plain = lower_plain(text)
+    assert plain is not None
+    assert [term for term in iter_terms(text) if find_beginning(term) not in plain] == []
+
+
+def test_the_plain_form_is_of_ascii_alone() -> None:
+    assert lower_plain("A \u2192 B") == "a   b"
+    assert lower_plain("Caf\u00e9") is None
 
 
 def test_many_threads_take_apart_the_same_text_alike() -> None:

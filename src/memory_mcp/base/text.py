@@ -111,9 +111,7 @@ def term_set(text: str) -> set[str]:
 
 def split_tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, repeated: what terms are made of."""
-    if not text.isascii():
-        for sign in _SIGNS:
-            text = text.replace(sign, " ")
+    text = _drop_signs(text)
     if _is_plain(text):
         return _PLAIN_RAW.findall(text)
     if not text.isascii():
@@ -194,6 +192,19 @@ def probe(term: str) -> str:
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
+def lower_plain(text: str) -> str | None:
+    """Return a text in lower case, without signs of no word; None if it has other characters than ASCII."""
+    return text.lower() if (text := _drop_signs(text)).isascii() else None
+
+
+def find_beginning(term: str) -> str:
+    """Return what `lower_plain` of every text with a term holds: more than its `probe`, and also of short stems."""
+    if not term.isalpha():
+        return term
+    # The stems of skies, dying, vying; others differ at their end alone: happi, happy; use, using; capabl, capability.
+    return term[:1] if term == "sky" or term.endswith("ie") else term[:-1] if term[-1] in "eil" else term
+
+
 def term_hash(term: str) -> int:
     """Return a term's 32-bit hash in the tree's term sets.
 
@@ -208,6 +219,14 @@ def hashes_in(*texts: str) -> set[int]:
     for text in texts:
         raws.update(split_tokens(text))
     return set().union(*map(_HASHES.__getitem__, raws))
+
+
+def _drop_signs(text: str) -> str:
+    """Return a text with blanks in place of `_SIGNS`."""
+    if not text.isascii():
+        for sign in _SIGNS:
+            text = text.replace(sign, " ")
+    return text
 
 
 def _is_plain(text: str) -> bool:

@@ -6,13 +6,14 @@ that answer's question. One that names a budget or a number of neighbours gets a
 first; long texts are shortened, tool output more than words.
 """
 
-from collections.abc import Sequence
+from bisect import insort
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.base.text import iter_terms
+from memory_mcp.base.text import find_beginning, lower_plain, term_set
 from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import find_announcements
@@ -22,6 +23,7 @@ from memory_mcp.requests.later_changes import find_later_change
 from memory_mcp.requests.limits import AROUND, TOKENS, Argument, Flag
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.surroundings import (
+    BEARING_LINES,
     EXPAND_TOKENS,
     LINED_AFTER,
     LINED_BEFORE,
@@ -123,7 +125,7 @@ def _are_final(evidence: ExpandedGrip, lines: Sequence[Event], most_before: int,
 
 
 def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:
-    """Return the neighbours that bear most on a question, nearest first.
+    """Return the neighbours that bear most on a question, as many as become lines, nearest first.
 
     Announcements of what comes next are none. Without a question they are the nearest `most_before` and `most_after` ones.
     """
@@ -131,15 +133,30 @@ def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_bef
     earlier, later = (
         [event for event in side if event.event_id not in announcements] for side in (quotation.before[::-1], quotation.after)
     )
-    if not question.weights:
-        earlier, later = earlier[:most_before], later[:most_after]
-    by_distance = [pair for side in (earlier, later) for pair in enumerate(side)]
+    if question.weights:
+        return _choose_bearing([pair for side in (earlier, later) for pair in enumerate(side)], question.weights)
+    by_distance = [pair for side in (earlier[:most_before], later[:most_after]) for pair in enumerate(side)]
+    return [event for _, event in sorted(by_distance, key=itemgetter(0))]
 
-    question_terms = frozenset(question.weights)
 
-    def sort_key(pair: tuple[int, Event]) -> tuple[float, int]:
-        distance, event = pair
-        terms = question_terms.intersection(iter_terms(event.text[:_READ]))
-        return -sum(weight for term, weight in question.weights.items() if term in terms), distance
+def _choose_bearing(by_distance: Sequence[tuple[int, Event]], weights: Mapping[str, float]) -> list[Event]:
+    """Return the `BEARING_LINES` events, of pairs with their distance, that hold most of the terms; the nearest of equals.
 
-    return [event for _, event in sorted(by_distance, key=sort_key if question.weights else itemgetter(0))]
+    Splitting a text into terms takes five times as long as looking for their beginnings, which tells the most it can weigh.
+    """
+    beginnings = [(find_beginning(term), weight) for term, weight in weights.items()]
+    most = sum(weights.values())
+    possible = []
+    for index, (distance, event) in enumerate(by_distance):
+        text = lower_plain(event.text[:_READ])
+        weight = most if text is None else sum([weight for beginning, weight in beginnings if beginning in text])
+        possible.append((-weight, distance, index))
+    chosen = list[tuple[float, int, int]]()
+    for rank in sorted(possible):
+        if len(chosen) == BEARING_LINES and chosen[-1] < rank:
+            break
+        _, distance, index = rank
+        terms = term_set(by_distance[index][1].text[:_READ])
+        insort(chosen, (-sum([weight for term, weight in weights.items() if term in terms]), distance, index))
+        del chosen[BEARING_LINES:]
+    return [by_distance[index][1] for _, _, index in chosen]

@@ -31,7 +31,8 @@ LINED_BEFORE, LINED_AFTER = 3, 4
 _NEAREST = (LINED_BEFORE + LINED_AFTER, 60, 180)
 #: The same where it is known which question the quotation was shown for: of 16 questions about coding sessions that the answer
 #: left open, four long lines answer 3, seven short ones 2, the nearest messages none.
-_BEARING = (4, 120, 280)
+BEARING_LINES = 4
+_BEARING = (BEARING_LINES, 120, 280)
 #: Share of the room that the quoted event may take before there are lines.
 _OWN_SHARE = 0.5
 #: Fewest characters of a neighbour worth showing, and of a quotation too long for the budget.
