@@ -16,6 +16,7 @@ from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.upkeep.archive import blocks
 from memory_mcp.upkeep.archive.blocks import Archive
 from memory_mcp.upkeep.archive.frames import Block
 from tests.daemon.inside import BARE, Inside
@@ -182,6 +183,26 @@ def test_a_run_that_is_killed_leaves_nothing_and_loses_nothing(make: Make, folde
     assert len(converge(folder, one, two)) == 3
     assert len(archives(folder)) == 1
     assert not [path for path in iter_files(folder) if path.name.startswith(".")]
+
+
+def test_a_database_that_is_deleted_during_a_run_ends_it_with_an_error_and_is_written_anew(
+    make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = make("one"), make("two")
+    say(one, "first", "Said before the file was deleted.")
+    write_archive = blocks.write_archive
+
+    def write_and_delete(*arguments: Any) -> Any:
+        heads = write_archive(*arguments)
+        (one.directory / "memory.duckdb").unlink()
+        return heads
+
+    with monkeypatch.context() as patched:
+        patched.setattr(blocks, "write_archive", write_and_delete)
+        done = one.run("sync", str(folder))
+    assert (done.returncode, "was deleted" in done.stderr) == (3, True)
+    say(one, "second", "Said behind it.")
+    assert len(converge(folder, one, two)) == 2
 
 
 def test_what_is_forgotten_while_the_folder_is_away_goes_from_it_later_and_doubles_nothing(make: Make, folder: Path) -> None:

@@ -33,6 +33,7 @@ from memory_mcp.base.errors import (
     StorageDamaged,
     StorageError,
     StorageLocked,
+    StorageMoved,
 )
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.grip import GripUsage
@@ -519,6 +520,63 @@ def test_damage_is_found_in_blocks_of_any_size(tmp_path: Path, size: int) -> Non
     assert blocks.read_block_size(file) == 262_144
 
 
+def test_a_file_that_is_deleted_during_a_long_read_takes_no_writes_and_is_written_anew_after_it(data_dir: Path) -> None:
+    made(data_dir, 5)
+    store = open_storage(data_dir)
+
+    def write() -> None:
+        with pytest.raises(StorageMoved, match="was deleted"):
+            store.events.append([event("in vain")])
+
+    with store.archive.open_snapshot():
+        (data_dir / FILE).unlink()
+        # By the thread that reads, and by two at once.
+        write()
+        together(write, write)
+    with store.archive.open_snapshot() as snapshot:
+        assert (snapshot.last_seq, (data_dir / FILE).exists()) == (5, True)
+    store.events.append([event("after it")])
+    store.close()
+    store = open_storage(data_dir)
+    assert (store.events.last_seq(), store.loss) == (6, None)
+    store.close()
+
+
+def test_a_file_that_is_deleted_is_written_anew_with_what_waits_in_the_log_of_writes(data_dir: Path) -> None:
+    made(data_dir, 5)
+    store = open_storage(data_dir)
+    for n in range(3):
+        store.events.append([event(f"deferred {n}", 1_800_000_000_000 + n)])
+    assert store.events.deferred
+    assert store.events.deferred.is_waiting
+    (data_dir / FILE).unlink()
+    assert store.rewrite_deleted_file()
+    # By the end, too.
+    (data_dir / FILE).unlink()
+    store.close()
+    store = open_storage(data_dir)
+    assert (store.events.last_seq(), store.loss) == (8, None)
+    store.close()
+
+
+def test_a_file_that_the_engine_gives_up_during_a_long_read_holds_no_writer_for_ever(data_dir: Path) -> None:
+    made(data_dir, 5)
+    store = open_storage(data_dir)
+
+    def write_within() -> None:
+        with store.archive.open_snapshot():
+            store.connection._con.close()
+            store.outbox.set_positions({"some": "1"})
+
+    with pytest.raises(StorageError):
+        write_within()
+    with pytest.raises(StorageError):
+        store.outbox.set_positions({"some": "1"})
+    store.outbox.set_positions({"some": "1"})
+    assert store.events.last_seq() == 5
+    store.close()
+
+
 def test_a_copy_that_differs_from_the_file_does_not_replace_it(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(data_dir, 5)
     store = open_storage(data_dir)
@@ -841,9 +899,9 @@ def test_a_compaction_waits_for_a_backup_and_holds_up_nothing_meanwhile(
     store = open_storage(data_dir)
     waiting, done, exclude = threading.Event(), list[str](), LongReads.exclude
 
-    def note_wait(reads: LongReads) -> AbstractContextManager[None]:
+    def note_wait(reads: LongReads, may_wait: bool) -> AbstractContextManager[None]:
         waiting.set()
-        return exclude(reads)
+        return exclude(reads, may_wait)
 
     def compact() -> None:
         store.compact_files()

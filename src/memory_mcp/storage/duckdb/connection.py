@@ -14,7 +14,7 @@ from typing import Any, cast
 import duckdb
 
 from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
-from memory_mcp.storage.duckdb.engine_errors import translate_errors
+from memory_mcp.storage.duckdb.engine_errors import ClosedConnection, translate_errors
 from memory_mcp.storage.duckdb.files import (
     FILE_OPTIONS,
     FILES,
@@ -67,9 +67,9 @@ class Connection:
         self.on_commit: Callable[[], None] = lambda: None
         #: Called when bytes of the file turn out not to be what was written.
         self.on_damage: Callable[[], None] = lambda: None
-        #: Called after the file was opened anew because the engine gave it up: what is remembered of it may be another's.
+        #: Called after the file was reopened because the engine gave it up: what is remembered of it may be another's.
         self.on_reopened: Callable[[], None] = lambda: None
-        #: Called outside a transaction when somebody deleted the file alone: writes it anew, before more is acknowledged.
+        #: Called outside a transaction when the file alone was deleted: writes it anew, before more is acknowledged, or raises.
         self.on_deleted: Callable[[], object] = lambda: None
         #: The acknowledged writes that wait to be stored: before anything else uses the file.
         self.deferred: WaitingWrites | None = None
@@ -148,6 +148,8 @@ class Connection:
     @contextmanager
     def lend_long_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a cursor as `lend_cursor(for_much=True)`, for minutes: the file is not rewritten meanwhile."""
+        with self._write_lock, suppress(StorageError):
+            self._require_in_place()
         with self._long_reads.begin_read(), self.lend_cursor(for_much=True) as cursor:
             yield cursor
 
@@ -222,7 +224,7 @@ class Connection:
         stored before it or, if it `is_small`, in it. Raises DiskFull while there is no room.
         """
         with self._hold_write_lock(is_small):
-            self._file_identity.require_in_place(self.on_deleted)
+            self._require_in_place()
             taken = self.deferred if is_small and self._has_deferred else None
             con = self._small_writer if is_small else self._con
             con.execute("BEGIN TRANSACTION")
@@ -237,7 +239,7 @@ class Connection:
                 self.on_commit()
                 if taken:
                     taken.note_stored()
-                self._file_identity.require_in_place(self.on_deleted)
+                self._require_in_place()
             except BaseException as error:
                 self._within_transaction = False
                 # A failed COMMIT has already ended the transaction; then there is nothing left to undo.
@@ -275,7 +277,9 @@ class Connection:
     def _reopen_if_unusable(self) -> None:
         """Reopen the file unless it answers a query, outside a transaction."""
         with self._write_lock:
-            if self._within_transaction or isinstance(self._con, _Closed):
+            # Who reads may wait for this lock, and reading ends before the file is reopened: the next use does it.
+            is_read = self._long_reads.has_any or threading.get_ident() in self._cursors
+            if is_read or self._within_transaction or isinstance(self._con, ClosedConnection):
                 return
             try:
                 with self._con.cursor() as cursor:
@@ -312,34 +316,37 @@ class Connection:
         with self._write_lock:
             may_defer = not (self.space.is_lacking or self._read_only or self._within_transaction)
             if may_defer:
-                self._file_identity.require_in_place(self.on_deleted)
+                self._require_in_place()
             yield may_defer
+
+    def _require_in_place(self) -> None:
+        """Have a deleted file written anew; under the write lock. Raises StorageMoved if that cannot be done now."""
+        if not (self._within_transaction or self._long_reads.are_excluded_here):
+            self._file_identity.require_in_place(self.on_deleted)
 
     def interrupt(self, thread: int | None = None) -> None:
         """Stop running reads of one thread or all; they raise DeadlineExceeded."""
         with self._reading_lock:
-            for owner, cursors in self._cursors.items():
-                if thread is None or owner == thread:
-                    for cursor in cursors:
-                        cursor.interrupt()
+            owners = self._cursors if thread is None else [thread]
+            for cursor in (cursor for owner in owners for cursor in self._cursors.get(owner, ())):
+                cursor.interrupt()
 
     def run_statement(self, sql: str) -> None:
-        """Run a statement outside any transaction, such as CHECKPOINT.
-
-        Raises DiskFull while there is no room.
-        """
+        """Run a statement outside any transaction, such as CHECKPOINT. Raises DiskFull, StorageMoved."""
         with self._hold_write_lock():
+            self._require_in_place()
             self._con.execute(sql)
 
     @contextmanager
-    def make_dense_copy(self) -> Iterator[Path]:
+    def make_dense_copy(self, may_wait: bool = True) -> Iterator[Path]:
         """Yield a dense copy of the file; reads go on while it is made, and long ones end before.
 
-        While the block runs the file is closed; a copy that the block has not moved is removed after it.
+        While the block runs the file is closed; a copy that the block has not moved is removed after it. Raises StorageMoved
+        during a long read unless it `may_wait`; who holds the write lock must not.
         """
         assert self._path is not None
         fresh = compact_path(self._path)
-        with self._long_reads.exclude(), self._hold_write_lock():
+        with self._long_reads.exclude(may_wait), self._hold_write_lock():
             try:
                 remove_compact_copy(self._path)
                 with self.lend_cursor() as cursor:
@@ -388,13 +395,6 @@ class Connection:
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
             self._reading_lock.wait_for(lambda: not self._cursors, _LAST_READS)
-            if not isinstance(self._con, _Closed):
+            if not isinstance(self._con, ClosedConnection):
                 self._con.close()
-                self._con = cast("duckdb.DuckDBPyConnection", _Closed())
-
-
-class _Closed:
-    """Closed connection: every use raises ConnectionException."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise duckdb.ConnectionException("the store is closed")
+                self._con = cast("duckdb.DuckDBPyConnection", ClosedConnection())

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -59,3 +60,10 @@ def translate_errors(path: Path | None) -> Iterator[None]:
             hint = "Check that the data directory is readable and writable, then run: memory-mcp doctor"
             raise StorageError(text, hint) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
+
+
+class ClosedConnection:
+    """Closed connection: every use raises ConnectionException."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise duckdb.ConnectionException("the store is closed")

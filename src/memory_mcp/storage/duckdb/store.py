@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memory_mcp.base import machine
 from memory_mcp.base.clock import Clock, SystemClock
-from memory_mcp.base.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged
+from memory_mcp.base.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged, StorageMoved
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ledger import AuditEntry
@@ -134,7 +134,7 @@ class DuckStorage:
             self.archive = DuckArchive(self._con, self.drop_caches)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
-            self._con.on_reopened, self._con.on_deleted = self.drop_caches, self.rewrite_deleted_file
+            self._con.on_reopened, self._con.on_deleted = self.drop_caches, lambda: self.rewrite_deleted_file(False)
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -324,17 +324,17 @@ class DuckStorage:
         row = self._con.fetch_row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
-    def rewrite_deleted_file(self) -> bool:
+    def rewrite_deleted_file(self, may_wait: bool = True) -> bool:
         gone = self._path is not None and not self._path.exists()
         if gone:
-            self.compact_files()
+            self.compact_files(may_wait)
             log.warning("the database file was deleted while it was open; it was written anew, with everything")
         return gone
 
-    def compact_files(self) -> tuple[int, int]:
+    def compact_files(self, may_wait: bool = True) -> tuple[int, int]:
         if self._path is None:
             return 0, 0
-        with self._con.make_dense_copy() as fresh:
+        with self._con.make_dense_copy(may_wait) as fresh:
             old_size = self._file_bytes()
             # Somebody may have deleted the file while it is open: this writes it anew.
             with suppress(FileNotFoundError):
@@ -377,7 +377,7 @@ class DuckStorage:
     def close(self) -> None:
         """Write checkpoint and mark (synced), and release the lock.
 
-        A full disk or damage met meanwhile is only logged. A store that is only read is closed without a checkpoint.
+        A full disk, damage or a move met meanwhile is only logged. A store that is only read is closed without a checkpoint.
         """
         if self._closed:
             return
@@ -388,7 +388,7 @@ class DuckStorage:
                 self._high_water.write_mark(sync=True)
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
-        except StorageDamaged as error:
+        except (StorageDamaged, StorageMoved) as error:
             # What was asked was answered, and the damage is noted.
             log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
         finally:

@@ -7,6 +7,12 @@ from typing import Protocol
 
 import duckdb
 
+from memory_mcp.base.errors import StorageMoved
+
+#: What a writer is told who finds that the file was deleted while it is read.
+_DELETED = "the database file was deleted while a backup, a sync or an export reads it, and what you sent is stored nowhere"
+_AGAIN = "Ask again once that has ended: the file is written anew before, with everything."
+
 
 class WaitingWrites(Protocol):
     """Acknowledged writes that are not in the file yet."""
@@ -33,13 +39,15 @@ class LongReads:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._count, self._is_excluded = 0, False
+        self._count = 0
+        #: The thread that excludes them now.
+        self._excluder: int | None = None
 
     @contextmanager
     def begin_read(self) -> Iterator[None]:
         """Read in this block; waits, unbounded, while they are excluded. A thread may begin several at once."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_excluded)
+            self._changed.wait_for(lambda: self._excluder is None)
             self._count += 1
         try:
             yield
@@ -49,14 +57,32 @@ class LongReads:
                 self._changed.notify_all()
 
     @contextmanager
-    def exclude(self) -> Iterator[None]:
-        """Let none begin in this block; waits, unbounded, until none is left."""
+    def exclude(self, may_wait: bool) -> Iterator[None]:
+        """Let none begin in this block; waits, unbounded, until none is left.
+
+        Who holds the write lock must not wait, since a reader may be about to write: raises StorageMoved then.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: not self._count and not self._is_excluded)
-            self._is_excluded = True
+            if not may_wait and not self._is_free():
+                raise StorageMoved(_DELETED, _AGAIN)
+            self._changed.wait_for(self._is_free)
+            self._excluder = threading.get_ident()
         try:
             yield
         finally:
             with self._changed:
-                self._is_excluded = False
+                self._excluder = None
                 self._changed.notify_all()
+
+    @property
+    def has_any(self) -> bool:
+        """Whether one is under way."""
+        return self._count > 0
+
+    @property
+    def are_excluded_here(self) -> bool:
+        """Whether this thread excludes them."""
+        return self._excluder == threading.get_ident()
+
+    def _is_free(self) -> bool:
+        return not self._count and self._excluder is None
