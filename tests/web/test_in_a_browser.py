@@ -481,7 +481,7 @@ def test_a_topic_is_renamed_and_gets_its_own_name_back(desk: Visit) -> None:
 def test_a_project_is_excluded_and_included_by_keys_alone(desk: Visit, served: Place) -> None:
     page = desk.go("projects")
     one = card(page, SITE)
-    tab_to(page, one.locator("summary"))
+    tab_to(page, one.get_by_text("Recording and forgetting", exact=True))
     page.keyboard.press("Enter")
     tab_to(page, one.get_by_role("button", name="Never record"))
     with page.expect_navigation():
@@ -604,10 +604,13 @@ def test_what_is_shown_is_saved_as_a_file(desk: Visit, tmp_path: Path) -> None:
 @pytest.mark.slow  # in the short form: test_acts.py for the act, and forms of other acts here.
 def test_a_job_is_paused_resumed_and_run_from_the_status_page(desk: Visit) -> None:
     page = desk.go("status")
-    for words in ("Pause", "Resume", "Run now"):
-        button = page.locator(f"main form[action*='-job'] button:has-text('{words}')").first
+    for words, outcome in (("Pause", " is paused."), ("Resume", " runs by its schedule again."), ("Run now", ": ")):
+        unfold(page, most=99)
+        button = page.get_by_role("region", name="Jobs").get_by_role("button", name=words).first
+        name = (button.get_attribute("aria-label") or "").removeprefix(f"{words}: ")
         press(page, button)
-        assert page.locator(".note").count() == 1, words
+        # The page has a note of its own, of how the memory is.
+        assert f"{name}{outcome}" in page.locator(".note[role=status]").inner_text()
 
 
 # everybody else
