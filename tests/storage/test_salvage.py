@@ -133,6 +133,42 @@ def test_one_damaged_byte(
         shutil.rmtree(copy)
 
 
+@pytest.mark.parametrize("damage", ["first", "last checkpoint", "last checkpoint, closed", "checkpoint before", "sizes"])
+def test_a_damaged_header_costs_what_the_last_checkpoint_changed_at_most(
+    whole: tuple[Path, dict[str, Event]], tmp_path: Path, damage: str
+) -> None:
+    directory, stored = whole
+    shutil.copytree(directory, copy := tmp_path / "data")
+    if damage.endswith("closed"):
+        open_storage(copy).close()
+    content, noise = bytearray((copy / FILE).read_bytes()), random.Random(3).randbytes(blocks.HEADER)
+    leading = (blocks.HEADER, 2 * blocks.HEADER)
+    before, last = sorted(leading, key=lambda at: logs.read_round(bytes(content[at : at + blocks.HEADER])))
+    at = {"first": 0, "checkpoint before": before, "sizes": -1}.get(damage, last)
+    if damage == "sizes":
+        for start in leading:
+            content[start + 40 : start + 48] = noise[:8]
+    else:
+        content[at : at + blocks.HEADER] = noise
+    (copy / FILE).write_bytes(content)
+    found, missing = read(copy)
+    store = open_storage(copy)
+    loss = store.loss
+    store.close()
+    assert found.items() <= stored.items()
+    assert missing == len(stored) - len(found)
+    if last == at:
+        # There is what the log has, or what the checkpoint before wrote: here all but that.
+        assert len(found) == (EVENTS if damage.endswith("closed") else LIVE)
+        assert loss
+        assert "which may be missing" in loss.description
+        assert "memory-mcp restore" in loss.recovery_hint
+    else:
+        assert (missing, loss) == (0, None)
+    assert any((copy / "damaged").iterdir())
+    assert read(copy) == (found, missing)
+
+
 @pytest.mark.parametrize("name", [LOG, FILE])
 def test_of_single_damaged_bytes_the_right_value_of_most_is_told(
     whole: tuple[Path, dict[str, Event]], tmp_path: Path, name: str

@@ -175,7 +175,7 @@ class Loss:
     @property
     def recovery_hint(self) -> str:
         """How to get the events back, as a part of a sentence."""
-        return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
+        return f"import their sources again (memory-mcp import) or restore a backup (memory-mcp restore); then: {ACKNOWLEDGE}"
 
 
 #: The command by which a person acknowledges a loss.

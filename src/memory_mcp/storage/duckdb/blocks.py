@@ -17,7 +17,7 @@ from memory_mcp.base.dataclass import dataclass
 #: Three headers, then blocks; each begins with its checksum.
 HEADER, HEADERS = 4096, 3
 #: Offsets in the file of the size of its blocks, which the second and the third header have, and what it can be.
-_BLOCK_SIZES, _SIZES = (HEADER + 40, 2 * HEADER + 40), tuple(1 << n for n in range(14, 19))
+_SIZE_OFFSETS, BLOCK_SIZES = (HEADER + 40, 2 * HEADER + 40), tuple(1 << n for n in range(14, 19))
 _MULTIPLY, _ALL = 0xBF58476D1CE4E5B9, (1 << 64) - 1
 _INVERSE = pow(_MULTIPLY, -1, 1 << 64)
 _SEED, _TAIL_SEED, _TAIL_MULTIPLY = 5381, 0xE17A1465, 0xC6A4A7935BD1E995
@@ -95,6 +95,12 @@ def find_mend(stored: int, content: bytes) -> tuple[int, int] | None:
     return mends[0] if len(mends) == 1 else None
 
 
+def find_word(stored: int, content: bytes, index: int) -> int:
+    """Return the value of the 8-byte word at `index` of a content with which its checksum would be `stored`."""
+    word = int.from_bytes(content[8 * index : 8 * index + 8], "little")
+    return ((word * _MULTIPLY ^ stored ^ checksum(content)) * _INVERSE) & _ALL
+
+
 def _alone(words: Words, delta: int) -> tuple[int, int] | None:
     """Return the one damaged byte amid zeros, as (word, byte).
 
@@ -119,8 +125,8 @@ def read_block_size(path: Path) -> int:
     """Return the bytes of a file's blocks; the engine's usual size if its headers do not agree on a possible one."""
     with path.open("rb") as file:
         head = file.read(HEADER * HEADERS)
-    sizes = {int.from_bytes(head[at : at + 8], "little") for at in _BLOCK_SIZES}.intersection(_SIZES)
-    return sizes.pop() if len(sizes) == 1 else _SIZES[-1]
+    sizes = {int.from_bytes(head[at : at + 8], "little") for at in _SIZE_OFFSETS}.intersection(BLOCK_SIZES)
+    return sizes.pop() if len(sizes) == 1 else BLOCK_SIZES[-1]
 
 
 def iter_damaged(path: Path) -> Iterator[DamagedBlock]:

@@ -15,9 +15,13 @@ from memory_mcp.storage.duckdb.files import make_copy_config
 def begin(file: str) -> Callable[[str], list[Row] | None]:
     """Open a damaged file; return a function of a query: its rows, or None if it fails.
 
-    Ends this process with status 1 when the engine gives up the file. Raises duckdb.Error when the file cannot be opened.
+    Ends this process with status 1 when the file cannot be opened, or the engine gives it up.
     """
-    con = duckdb.connect(file, True, make_copy_config())
+    try:
+        con = duckdb.connect(file, True, make_copy_config())
+    except duckdb.Error:
+        # Who asks says so.
+        os._exit(1)
 
     def rows(sql: str) -> list[Row] | None:
         try:

@@ -18,7 +18,9 @@ FRAME = _FRAME.size
 _USE_TABLE, _INSERT, FLUSH = b"\x64\x00\x19", b"\x64\x00\x1a", b"\x64\x00\x64"
 _KINDS = b"\x64\x00"
 #: Where a file's own number lies in it and how long it is; where each of its headers counts the checkpoints (measured).
-_ID, _ID_BYTES, _ITERATION = 124, 16, 8
+ID, ID_BYTES, _ITERATION = 124, 16, 8
+#: How the header of a log begins, before the number of its file, and what lies between that and the count of checkpoints.
+_BEGIN, _ROUND = b"d\0be\0\2f\0" + bytes([ID_BYTES]), b"g\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,27 @@ def make_header(file: Path) -> bytes:
     """
     with file.open("rb") as opened:
         top = opened.read(HEADER * HEADERS)
-    rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
-    number = b"".join(_encode_varint(value) for value in top[_ID : _ID + _ID_BYTES])
-    return b"d\0be\0\2f\0" + _encode_varint(_ID_BYTES) + number + b"g\0" + _encode_varint(max(rounds)) + b"\xff\xff"
+    rounds = [read_round(top[at : at + HEADER]) for at in (HEADER, 2 * HEADER)]
+    number = b"".join(_encode_varint(value) for value in top[ID : ID + ID_BYTES])
+    return _BEGIN + number + _ROUND + _encode_varint(max(rounds)) + b"\xff\xff"
+
+
+def read_round(header: bytes) -> int:
+    """Return how many checkpoints the second or the third header of a file counts."""
+    return int.from_bytes(header[_ITERATION : _ITERATION + 8], "little")
+
+
+def parse_header(log: bytes) -> tuple[bytes, int] | None:
+    """Return the number of the file that a log belongs to, and its count of checkpoints; None for no whole header."""
+    if not log.startswith(_BEGIN):
+        return None
+    values, at = list[int](), len(_BEGIN)
+    for _ in range(ID_BYTES):
+        value, at = _decode_varint(log, at)
+        values.append(value)
+    count, end = _decode_varint(log, at + len(_ROUND))
+    is_whole = log[at : at + len(_ROUND)] == _ROUND and log[end : end + 2] == b"\xff\xff" and max(values) <= 0xFF
+    return (bytes(values), count) if is_whole else None
 
 
 def iter_entries(log: bytes, start: int) -> Iterator[LogEntry]:
@@ -133,6 +153,17 @@ def _find_next(log: bytes, start: int) -> int | None:
             return at
         at += 1
     return None
+
+
+def _decode_varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return the number at an offset, and the offset behind it; a number that is cut short ends with the content."""
+    value = shift = 0
+    while at < len(content):
+        byte = content[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if not byte & 0x80:
+            break
+    return value, at
 
 
 def _encode_varint(value: int) -> bytes:

@@ -1,7 +1,7 @@
 """Saves what is whole of a damaged file or log; sets the rest aside in `damaged/<time>/`.
 
-First, one damaged byte of a block is mended where checksums say which it was. Else the log is replayed up to the damage,
-and events after it are read from its whole entries; what can be read of the file is stored again.
+First, headers are mended by each other, and one damaged byte of a block where checksums say which it was. Else the log is
+replayed up to the damage, and events after it are read from its whole entries; what can be read of the file is stored again.
 
 Invariants
 1. Nothing is invented: what is stored again has the hash that it was stored with.
@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
 from memory_mcp.storage.duckdb.files import log_path, make_copy_config
+from memory_mcp.storage.duckdb.headers import HeaderMends, find_header_mends
 from memory_mcp.storage.duckdb.saved import APPENDED, accept_blocks, iter_events, iter_tables, read_log_rows
 from memory_mcp.storage.highwater import DAMAGE_FILE, is_damage_noted
 
@@ -37,6 +39,8 @@ EVENTS = "event"
 #: Tables whose rows are taken out of a log behind its damage.
 SAVED = (EVENTS, *APPENDED)
 _MEMORY_MB = 64
+#: What is lost, perhaps, where the header that leads to the last checkpoint was damaged.
+_CHECKPOINT = {"checkpoint of all tables, which may be missing": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +77,28 @@ def check_log(file: Path, now_ms: int) -> SalvageResult:
 def salvage_store(file: Path, now_ms: int) -> SalvageResult:
     """Mend what can be mended, set aside the rest; return what was done.
 
-    The file has to be closed. A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut,
-    then single bytes of blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its
-    place. `salvage.json` is removed where nothing is left to be stored.
+    The file has to be closed. A salvage that was begun is only reported as unfinished. Otherwise headers are mended, the log is
+    mended or cut, then single bytes of blocks; if blocks stay damaged, the file cannot be opened or is certainly older than its
+    log, a fresh file without events takes its place. `salvage.json` is removed where nothing is left to be stored.
     """
     if begun := _find_begun(file.parent):
         return SalvageResult(begun, 0, is_unfinished=True)
-    done = check_log(file, now_ms)
-    path = log_path(file)
-    if not done.folder and path.exists():
-        done = _mend_log(file, path.read_bytes(), logs.make_header(file), now_ms)
+    mends = _mend_headers(file, now_ms)
+    path, done = log_path(file), SalvageResult()
+    if not mends.is_older:
+        done = check_log(file, now_ms)
+        if not done.folder and path.exists():
+            done = _mend_log(file, path.read_bytes(), logs.make_header(file), now_ms)
     mended, unmended = _mend_file(file, now_ms)
+    mended += len(mends.headers)
     if mended or unmended:
         done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes + mended, done.is_unfinished)
-    if unmended or not _can_open(file):
-        _replace_file(file, now_ms)
+    if mends.is_older or unmended or not _can_open(file):
+        _replace_file(file, now_ms, mends)
         done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes, is_unfinished=True)
+    elif mends.may_be_older:
+        _write_note(file.parent, {"place": done.folder, "lost": _CHECKPOINT})
+        done = replace(done, is_unfinished=True)
     if not done.is_unfinished:
         finish_salvage(file.parent)
     return done
@@ -166,6 +176,24 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
     return SalvageResult(_relative_folder(folder), mended, cut is not None)
 
 
+def _mend_headers(file: Path, now_ms: int) -> HeaderMends:
+    """Write the headers that can be known, and return them; a copy of each is set aside first."""
+    path = log_path(file)
+    mends = find_header_mends(file, path.read_bytes() if path.exists() else b"")
+    if mends.headers:
+        note_damage(file.parent)
+    for offset, content in mends.headers.items():
+        with file.open("rb+") as opened:
+            opened.seek(offset)
+            (_make_folder(file.parent, now_ms) / f"{file.name}.block-{offset}").write_bytes(opened.read(len(content)))
+            opened.seek(offset)
+            opened.write(content)
+            machine.on_disk(opened)
+    if mends.headers:
+        log.error("the database file was damaged: %d headers mended", len(mends.headers))
+    return mends
+
+
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
     """Mend blocks; return how many were mended, and how many cannot be.
 
@@ -200,7 +228,7 @@ def _can_open(file: Path) -> bool:
     return bool(file.stat().st_size >= blocks.HEADER * blocks.HEADERS + count * size)
 
 
-def _replace_file(file: Path, now_ms: int) -> None:
+def _replace_file(file: Path, now_ms: int, mends: HeaderMends) -> None:
     """Set file and log aside, and put a fresh file without events in place.
 
     It has what is not derived. Notes in `salvage.json` the folder and how many rows of which tables could not be read;
@@ -214,12 +242,12 @@ def _replace_file(file: Path, now_ms: int) -> None:
         content = old_log.read_bytes()
         (folder / f"{old_log.name}.whole.events").write_bytes(logs.extract_rows(content, len(logs.make_header(file)), SAVED))
     fresh.unlink(missing_ok=True)
-    lost: dict[str, int] = {}
+    lost: dict[str, int] = {**_CHECKPOINT} if mends.may_be_older else {}
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
         with con.begin_transaction() as writer:
             migrations.create_tables(writer)
-            accept_blocks(folder / file.name)
+            accept_blocks(folder / file.name, mends.is_older)
             for table, rows, missing in iter_tables(folder / file.name):
                 if missing:
                     lost[f"rows of {table}"] = missing

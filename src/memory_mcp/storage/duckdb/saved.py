@@ -186,11 +186,11 @@ class DoubtfulRows:
     last: int
 
 
-def accept_blocks(file: Path) -> None:
+def accept_blocks(file: Path, is_older: bool) -> None:
     """Have damaged blocks with events read all the same; note doubtful values.
 
-    Blocks that hold other tables get a checksum that does not fit again. Done once: nothing where the note next to the copy
-    exists.
+    Blocks that hold other tables get a checksum that does not fit again. Of a file that `is_older` than its blocks every text is
+    doubtful. Done once: nothing where the note next to the copy exists.
     """
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
@@ -207,6 +207,8 @@ def accept_blocks(file: Path) -> None:
                     blocks.write_checksum(file, numbers[wrong], right=False)
         block_count = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // block_size
         doubts = _find_doubtful(reader, set(numbers), block_count)
+    if is_older:
+        doubts.append(DoubtfulRows("text", 0, sys.maxsize))
     notes.write_text(json.dumps([astuple(doubt) for doubt in doubts]), encoding="ascii")
 
 
