@@ -15,10 +15,11 @@ from memory_mcp.indexes import shard, shard_store
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.live import FEW_DOCUMENTS, LiveIndex
+from memory_mcp.indexes.shard_store import ShardStore
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
-from tests.waiting import beside
+from tests.waiting import beside, together
 
 QUERIES = ("retry queue", "invoice", "tokenStore", "osmium")
 
@@ -139,6 +140,22 @@ def test_a_change_that_cannot_be_prepared_makes_a_search_fail_until_it_can(
         with pytest.raises(IndexUnreadable, match="No space left"):
             found(index, "queue")
         assert "No space left" in index.status().last_error
+        assert (index.status().ready, "No space left" in index.status().reason) == (False, True)
+    assert index.status().ready
+    assert found(index, "queue")[0] == 1
+
+
+def test_no_search_waits_for_the_disk_while_changes_are_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled(tmp_path, [[unit(0, "retry")]])
+    index.apply_units([unit(1, "queue")], [], Position(2, 2))
+    write_shard = ShardStore.write_shard
+
+    def search_meanwhile(*arguments: Any) -> Any:
+        together(lambda: found(index, "queue"))
+        return write_shard(*arguments)
+
+    monkeypatch.setattr(ShardStore, "write_shard", search_meanwhile)
+    assert index.commit()
     assert found(index, "queue")[0] == 1
 
 

@@ -567,6 +567,28 @@ def test_an_index_that_is_damaged_or_gone_is_reported_questions_go_to_the_tree_a
     assert ids(own.full("teleport_search", query="refresh token")) == before
 
 
+def test_an_index_whose_changes_cannot_be_prepared_is_reported_and_questions_go_to_the_tree(
+    own: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise OSError("no room for this unit")
+
+    reason = "changes cannot be prepared: no room for this unit"
+    with monkeypatch.context() as broken:
+        broken.setattr(own.app.accelerators.get_keeper("bm25").index.kind, "prepare_unit", refuse)
+        own.app.write([draft("The sextant is in the loft.", at="2026-02-26 11:00", session="late")], "jsonl")
+        own.app.derivation.run()
+        own.app.accelerators.maintain()
+        status = own.ok("get_teleport_status")
+        assert (status["bm25_healthy"], reason in status["message"]) == (False, True)
+        assert reason in own.error("teleport_search", query="sextant")
+        answer = own.full("intelligent_search", query="refresh token")
+        assert (answer["explanation"]["method_used"], bool(answer["results"])) == ("agentic", True)
+        assert {"layer": "bm25", "reason": reason} in answer["explanation"]["skipped"]
+    assert own.ok("get_teleport_status")["bm25_healthy"]
+    assert own.full("teleport_search", query="sextant", scope="all")["results"]
+
+
 # tiers and contracts
 
 

@@ -7,7 +7,7 @@ at the position of the last generation, with the same result.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,13 +100,16 @@ class LiveIndex(MergingIndex[B]):
 
     def status(self, waiting_changes: int = 0, building: int | None = None) -> IndexStatus:
         """Return the state; `waiting_changes` changes wait, `building` documents are built."""
-        with suppress(IndexUnreadable):
+        try:
             self._build_snapshot()
+            health, reason = self._health, self._reason
+        except IndexUnreadable as error:
+            health, reason = Health.UNHEALTHY, error.message
         snapshot, manifest = self._snapshot, self._manifest
         counts = snapshot.counts if snapshot else dict.fromkeys(TABLES, 0)
         return IndexStatus(
-            health=self._health,
-            reason=self._reason,
+            health=health,
+            reason=reason,
             counts={t.value: counts[t] for t in TABLES},
             size_bytes=sum(p.shard.size_bytes for p in self._disk_shards),
             last_commit_ms=manifest.committed_ms if manifest else 0,
@@ -192,10 +195,10 @@ class LiveIndex(MergingIndex[B]):
                 snapshot = self._snapshot
         return snapshot
 
-    def _publish_snapshot(self, position: Position) -> None:
+    def _publish_snapshot(self, position: Position, buffered: Shard[B] | None = None) -> None:
         shards = list(self._disk_shards)
         if self._write_buffer:
-            shards.append(LiveShard(self._build_buffer_shard()))
+            shards.append(LiveShard(buffered or self._build_buffer_shard()))
         self._snapshot = Snapshot.from_shards(tuple(p for p in shards if p.size), position)
         self._is_stale = False
         self._health, self._reason = Health.HEALTHY, ""
@@ -335,11 +338,13 @@ class LiveIndex(MergingIndex[B]):
             return
         try:
             with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
+                buffered = self._build_buffer_shard() if self._write_buffer else None
+                if self._is_stale:
+                    # Else a search would prepare the changes, under this lock: none waits for the disk.
+                    self._publish_snapshot(self.position, buffered)
                 self.folder.create_folders()
-                if self._write_buffer:
-                    self._disk_shards.append(
-                        LiveShard(self._shards.write_shard(self.kind, self._build_buffer_shard(), self._shards.new_name("p")))
-                    )
+                if buffered is not None:
+                    self._disk_shards.append(LiveShard(self._shards.write_shard(self.kind, buffered, self._shards.new_name("p"))))
                     self._write_buffer = {}
                     failpoint("index.part_written")
                 self._disk_shards = [live for live in self._disk_shards if live.size]
@@ -393,8 +398,3 @@ class LiveIndex(MergingIndex[B]):
         while self.merge_once(thoroughly=True):
             continue
         return gone
-
-    def _count_changes(self, added: int, deleted: int) -> None:
-        for op, number in (("add", added), ("delete", deleted)):
-            if number:
-                metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

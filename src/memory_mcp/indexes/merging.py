@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
+from memory_mcp.base import metrics
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.generation import ShardEntry
@@ -115,3 +116,8 @@ class MergingIndex(ABC, Generic[B]):
             self._dirty = True
             # Commits the write buffer too: the manifest has one position for everything.
             self._commit_changes(verified=True)
+
+    def _count_changes(self, added: int, deleted: int) -> None:
+        for op, number in (("add", added), ("delete", deleted)):
+            if number:
+                metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)
