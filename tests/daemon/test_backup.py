@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
+from memory_mcp.base.errors import StorageError
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.duckdb import open_read_only
 from memory_mcp.upkeep.archive.backup import list_backups
@@ -187,15 +188,30 @@ def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled
     assert not list((filled.directory / "backups").glob(".*"))
 
 
-@pytest.mark.parametrize("point", ["restore.moved", "restore.built"])
-@pytest.mark.few(1)
-def test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again(filled: Place, point: str) -> None:
-    whole = stored(filled.directory)
+@pytest.mark.parametrize("point", ["restore.cleared", "restore.built", "restore.decided", "restore.moved"])
+@pytest.mark.few(2)
+def test_a_restore_that_is_killed_leaves_the_present_store_or_the_new_one_whole(filled: Place, point: str) -> None:
+    backed_up = stored(filled.directory)
+    # Committed, and in the log of the file alone.
+    later = {"text": "said later", "role": "user", "session_id": "s", "timestamp": 1768299000000}
+    killed(filled, "events.committed", "ingest", "-", stdin=json.dumps(later))
+    assert (filled.directory / "memory.duckdb.wal").stat().st_size > 0
     killed(filled, point, "restore", str(filled.directory / "backups"))
-    assert stored(filled.directory) == whole
-    assert any(stored(kept) == whole for kept in filled.directory.glob("before-restore-*"))
+    if point != "restore.built":
+        with pytest.raises(StorageError, match="interrupted"):
+            stored(filled.directory)
+    status = json.loads(filled.ok("retrieval", "status", "--json"))
+    assert ("healthy" in status, status.get("notices")) == (False, None)
+    texts = [row[3] for row in stored(filled.directory)]
+    assert texts == [*(row[3] for row in backed_up), *(["said later"] if point == "restore.built" else [])]
+    # What was there is kept, with its log.
+    [kept] = filled.directory.glob("before-restore-*")
+    with Inside(filled.root / "kept", more=BARE) as former:
+        shutil.copytree(kept, former.directory, ignore=shutil.ignore_patterns("*.writes") if point == "restore.built" else None)
+        assert "healthy" not in json.loads(former.ok("retrieval", "status", "--json"))
+        assert len(stored(former.directory)) == len(backed_up) + 1
     filled.ok("restore", str(filled.directory / "backups"))
-    assert stored(filled.directory) == whole
+    assert stored(filled.directory) == backed_up
     assert "every invariant holds" in filled.ok("admin", "check")
     assert not (filled.directory / "restoring").exists()
 

@@ -37,6 +37,8 @@ FAILPOINTS = {
     "backup.events_written": "the events of a backup are in a file of the folder, no backup names it",
     "backup.written": "the backup is in its folder, old ones are still there",
     "restore.built": "the restored store is complete aside and the present one has a second name, still in its place",
+    "restore.decided": "the restored store is complete aside and takes the place of the present one with the next start",
+    "restore.cleared": "the logs of the present store are gone, its file is still in place",
     "restore.moved": "the restored store is in its place, its high-water mark is not",
     "sync.written": "a file for other machines has its name, the store does not count it",
     "sync.noted": "the store counts a file for other machines, those it takes the place of are still there",

@@ -1,7 +1,6 @@
 """`backup` and `restore`: copies of the memory, and the memory from a copy."""
 
 import argparse
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -201,7 +200,7 @@ def run_restore(args: argparse.Namespace) -> int:
     what was built is removed and the memory stays. Raises InvalidQuery for a memory in a database.
     """
     from memory_mcp.upkeep.archive.reading import verify_backup
-    from memory_mcp.upkeep.archive.restore import FRESH, put_in_place
+    from memory_mcp.upkeep.archive.restore import discard_new_store, put_in_place
 
     settings = settings_of(args)
     _require_directory(settings)
@@ -210,10 +209,10 @@ def run_restore(args: argparse.Namespace) -> int:
     backup = _choose_backup(place_of(args.source), args.at)
     verified = verify_backup(backup)
     try:
-        fresh, counts = _build(settings, directory, backup, verified)
+        counts = _build(settings, directory, backup, verified)
     except BaseException:
         # On a full disk it must not stay in the way.
-        shutil.rmtree(directory / FRESH, ignore_errors=True)
+        discard_new_store(directory)
         raise
     now_ms = time.time_ns() // 1_000_000
     if link.can_run_daemon():
@@ -221,9 +220,9 @@ def run_restore(args: argparse.Namespace) -> int:
         # No other daemon is started between the end of this one and the new store.
         with link.hold_start_lock(which.directory, time.monotonic() + _STARTING):
             daemon.stop(which)
-            former_memory = put_in_place(directory, fresh, now_ms)
+            former_memory = put_in_place(directory, now_ms)
     else:
-        former_memory = put_in_place(directory, fresh, now_ms)
+        former_memory = put_in_place(directory, now_ms)
     data = {
         "path": str(backup.path),
         "restored": counts,
@@ -254,8 +253,8 @@ def _choose_backup(source: Path, at: str) -> "Backup":
     return find_backup(source, Times(Calendar(zone), time.time_ns() // 1_000_000).until(at))
 
 
-def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
-    """Return (folder, counts); what was forgotten here is forgotten again. The folder stays where an error is raised."""
+def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> dict[str, int]:
+    """Return counts; what was forgotten here is forgotten again. The new folder stays where an error is raised."""
     from memory_mcp.app import App
     from memory_mcp.capture.tombstones import Tombstones
     from memory_mcp.model.ledger import AuditEntry
@@ -285,7 +284,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
                 app.storage.compact_files()
         finally:
             app.close()
-    return fresh, counts
+    return counts
 
 
 def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], former_memory: Path | None) -> Iterator[str]:

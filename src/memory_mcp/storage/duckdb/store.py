@@ -42,6 +42,7 @@ from memory_mcp.storage.highwater import ContentMark, HighWater, is_damage_noted
 from memory_mcp.storage.lock import DirectoryLock, SharedLock
 from memory_mcp.storage.opening import get_system_zone
 from memory_mcp.storage.records import DERIVER
+from memory_mcp.storage.replacing import finish_replacement
 from memory_mcp.storage.rows import COUNTED, stats_of
 from memory_mcp.storage.values import Cleaner, ErasureResult, Loss, StoreStats
 
@@ -155,6 +156,8 @@ class DuckStorage:
         The log of every file is looked at; the file itself where damage was met, now or before. A store that is only read
         is opened as it is.
         """
+        if self._directory:
+            finish_replacement(self._directory, self._is_read_only)
         if self._path is None or self._is_read_only:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._is_read_only), SalvageResult()
         remove_compact_copy(self._path)
@@ -336,7 +339,6 @@ class DuckStorage:
             return 0, 0
         with self._con.make_dense_copy(may_wait) as fresh:
             old_size = self._file_bytes()
-            # Somebody may have deleted the file while it is open: this writes it anew.
             with suppress(FileNotFoundError):
                 shutil.copymode(self._path, fresh)
             with fresh.open("rb+") as written:
@@ -345,9 +347,8 @@ class DuckStorage:
             os.replace(fresh, self._path)
             machine.sync_names(self._path.parent)
             failpoint("compact.swapped")
-            # Where DuckDB put what did not fit into memory; it leaves the empty folder.
             with suppress(OSError):
-                self._path.with_name(self._path.name + ".tmp").rmdir()
+                self._path.with_name(self._path.name + ".tmp").rmdir()  # the engine leaves it empty
         self._drop_memory()
         return old_size, self._file_bytes()
 
@@ -389,7 +390,6 @@ class DuckStorage:
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
         except (StorageDamaged, StorageMoved) as error:
-            # What was asked was answered, and the damage is noted.
             log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
         finally:
             self._keyed.close()

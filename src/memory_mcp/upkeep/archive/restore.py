@@ -13,18 +13,11 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.storage.archive import READ, READ_ELSEWHERE, SYNCED, LoadCounts, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock, prepare_directory
+from memory_mcp.storage.replacing import FRESH, STORE, is_replacement_begun, replace_store
 from memory_mcp.upkeep.archive import beside
 from memory_mcp.upkeep.archive.backup import Backup
 from memory_mcp.upkeep.archive.reading import Verified, iter_rows
 
-#: The store that is being made, in the data directory so that it can be renamed into its place.
-FRESH = "restoring"
-#: What was found missing or damaged in the present store.
-_TOLD = ("loss.json", "salvage.json")
-#: The database last: with it in its place, everything is.
-_STORE = ("memory.duckdb.wal", "memory.duckdb.writes", *_TOLD, "high-water.json", "memory.duckdb")
-#: Made from the store alone, and wrong beside another one.
-_DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
 _WAIT = 8.0
 #: Room for a new store: times its bytes, as it is written through its log and again when it is derived; and bytes besides.
@@ -46,6 +39,9 @@ def load_backup(
         raise SchemaTooNew(text, "Install the newer memory-mcp; nothing was changed.")
     prepare_directory(directory)
     fresh = directory / FRESH
+    if is_replacement_begun(directory):
+        with closing(make(directory)):
+            pass
     shutil.rmtree(fresh, ignore_errors=True)
     needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
     free = shutil.disk_usage(directory).free
@@ -76,27 +72,18 @@ def _iter_store_rows(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRo
             yield part
 
 
-def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
+def put_in_place(directory: Path, now_ms: int) -> Path | None:
     """Replace the closed present store; return the folder that keeps it.
 
-    None where there was no store. Indexes and briefings are removed. Killed anywhere, the present store or the new one is
-    whole in its place, and the folder has everything that was there; the next restore begins again. Raises StorageLocked
+    None where there was no store. Indexes and briefings are removed. Killed anywhere, the next start has the present store or
+    the new one, whole, and the folder has everything that was there. Raises StorageLocked
     when the store is in use for more than 8 seconds, StorageError when a file cannot be moved.
     """
     lock = DirectoryLock(directory, _WAIT)
     try:
         kept_folder = _keep_present(directory, now_ms)
         failpoint("restore.built")
-        for name in _DERIVED:
-            shutil.rmtree(directory / name, ignore_errors=True)
-        # The logs belong to the file beside them: with another one they must not be found.
-        for name in ("memory.duckdb.wal", "memory.duckdb.writes", *_TOLD):
-            (directory / name).unlink(missing_ok=True)
-        os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
-        failpoint("restore.moved")
-        os.replace(fresh / "high-water.json", directory / "high-water.json")
-        machine.sync_names(directory)
-        shutil.rmtree(fresh, ignore_errors=True)
+        replace_store(directory)
         return kept_folder
     except OSError as error:
         text = f"the restored store could not be put in its place: {error}"
@@ -107,7 +94,7 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
 
 def _keep_present(directory: Path, now_ms: int) -> Path | None:
     """Give the present files a second name in a separate folder."""
-    present_files = [name for name in _STORE if (directory / name).exists()]
+    present_files = [name for name in STORE if (directory / name).exists()]
     if "memory.duckdb" not in present_files:
         return None
     kept_folder = (
@@ -123,3 +110,9 @@ def _keep_present(directory: Path, now_ms: int) -> Path | None:
     machine.sync_names(kept_folder)
     machine.sync_names(directory)
     return kept_folder
+
+
+def discard_new_store(directory: Path) -> None:
+    """Remove a store that was made and could not be completed; one that is complete takes its place with the next start."""
+    if not is_replacement_begun(directory):
+        shutil.rmtree(directory / FRESH, ignore_errors=True)
