@@ -3,16 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from memory_mcp.capture.log import EventLog
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.ids import event_id
+from memory_mcp.storage.duckdb import events as duck_events
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.duckdb.recent import RecentEvents
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Scope
-from tests.factories import a_small_history
+from tests.factories import a_small_history, run_of
 from tests.fakes import FakeClock
+from tests.work import asked_of_the_store
 
 
 def test_arrivals_are_chosen_in_memory_as_in_the_file(data_dir: Path) -> None:
@@ -42,6 +46,24 @@ def test_arrivals_are_chosen_in_memory_as_in_the_file(data_dir: Path) -> None:
     store.events.drop_recent()
     assert in_memory == list_all()
     assert len({len(found) for found in in_memory}) > 4
+    store.close()
+
+
+def test_arrivals_are_chosen_in_memory_while_others_are_being_stored(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    events = run_of(80)
+    store.events.append(events[:60])
+    seen: list[tuple[list[Event], list[str]]] = []
+
+    def look(name: str) -> None:
+        if name == "events.before_commit":
+            with asked_of_the_store() as read:
+                seen.append((store.events.list_arrivals(0, store.events.last_seq(), Scope()), read.statements))
+
+    monkeypatch.setattr(duck_events, "failpoint", look)
+    store.events.append(events[60:])
+    assert seen == [(events[:60], [])]
+    assert store.events.list_arrivals(0, store.events.last_seq(), Scope()) == events
     store.close()
 
 

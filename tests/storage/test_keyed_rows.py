@@ -1,5 +1,6 @@
 """The keyed copy of rows: the same answers as from the store, whatever happened to it, and nothing of what was forgotten."""
 
+import math
 import random
 import shutil
 import threading
@@ -14,7 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event, ExcludedSession
-from memory_mcp.model.ids import EventId, make_key, short_grip
+from memory_mcp.model.ids import EventId, event_id, event_key, make_key, short_grip
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import answer
@@ -22,7 +23,7 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events as duck_events
-from memory_mcp.storage.duckdb import open_storage, text_search
+from memory_mcp.storage.duckdb import keyed_rows, open_storage, text_search
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, NODES, PAIRS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import PATH, KeyedRows
 from memory_mcp.storage.duckdb.store import DuckStorage
@@ -239,6 +240,67 @@ def test_old_events_are_read_from_the_copy_while_many_arrive(settings: Settings)
     assert read.statements == []
     ids = [event.event_id, arrivals[-1].event_id]
     assert list(storage.events.get_events(ids)) == ids
+    storage.close()
+
+
+def test_quiet_streams_and_words_are_read_from_the_copy_while_many_events_arrive(settings: Settings) -> None:
+    storage = open_storage(settings.storage.directory)
+    storage.copy_rows(never)
+    event = next(iter(storage.events.iter_all()))[5].event
+    neighbours, cuts = storage.events.get_neighbours(event, 3, 3), storage.toc.get_cuts([event.stream])[event.stream][:1]
+    storage.events.append(run_of(300, start="2026-02-20 09:00", session="late"))
+    with asked_of_the_store() as read:
+        assert storage.events.get_neighbours(event, 3, 3) == neighbours
+        assert len(storage.events.events_by_segment(cuts)[cuts[0].key]) == cuts[0].events
+    assert read.statements == []
+    with asked_of_the_store() as read:
+        found = storage.events.search_words(Scope(), ["step 299"], 5)
+        older = storage.events.search_words(Scope(), [event.text[1:20].strip()], 5)
+    assert [found[0].text[:8], len(older) > 0] == ["step 299", True]
+    # Of the texts only those that are not in the copy yet.
+    assert all("WHERE seq > ?" in sql for sql in read.statements)
+    storage.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_read_by_key_while_many_events_arrive_is_that_of_the_store(settings: Settings, tmp_path: Path, seed: int) -> None:
+    """They come into new streams, into stored ones, and as copies of stored events and of each other."""
+    storage = open_storage(settings.storage.directory)
+    storage.copy_rows(never)
+    rng = random.Random(seed)
+    stored = [stored.event for batch in storage.events.iter_all() for stored in batch]
+    some = rng.sample(stored, 40)
+    copies = [replace(e, source_id=f"again {e.event_id}", session_id=f"again {e.session_id}") for e in rng.sample(stored, 40)]
+    arrivals = run_of(260, start="2026-02-20 09:00", session="late")
+    joined = [replace(e, session_id=o.session_id, thread=o.thread) for e, o in zip(arrivals[:20], some, strict=False)]
+    moved = [replace(e, event_id=event_id(e.timestamp, "again", e.source_id)) for e in copies]
+    for events in (arrivals[20:], moved, hooked(some), joined):
+        storage.events.append(events)
+    lagging = read_by_key(storage)
+    storage.close()
+    assert lagging == read_from_the_store(settings.storage.directory, tmp_path / "plain")
+
+
+def test_reads_go_on_between_the_slices_in_which_events_are_copied(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(settings.storage.directory)
+    storage.copy_rows(never)
+    event = next(iter(storage.events.iter_all()))[5].event
+    neighbours = storage.events.get_neighbours(event, 3, 3)
+    sizes, reads, add_events = list[int](), list[object](), KeyedRows._add_events
+
+    def add_slice(rows: KeyedRows, file: KeyedFile, some: Sequence[Any], to: int) -> None:
+        add_events(rows, file, some, to)
+        sizes.append(len(some))
+        reads.append(file.read_neighbours(event.stream, (event.timestamp, event_key(event.event_id)), True, 1, 0))
+
+    monkeypatch.setattr(keyed_rows, "_LIKELY", math.inf)
+    monkeypatch.setattr(KeyedRows, "_add_events", add_slice)
+    storage.events.append(run_of(300, start="2026-02-20 09:00", session="late"))
+    assert storage.events.get_neighbours(event, 3, 3) == neighbours
+    assert storage.copy_rows(never) >= 250
+    assert max(sizes) < 250
+    assert all(reads)
+    assert storage.events.get_neighbours(event, 3, 3) == neighbours
     storage.close()
 
 

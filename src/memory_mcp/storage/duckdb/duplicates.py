@@ -210,19 +210,25 @@ class Duplicates:
         return {event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in pairs}
 
 
-def select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row]:
-    """Return those rows that are shown in a session, as `SHOWN_IN_SESSION`, and not in the place of the event `key`."""
+def select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row] | None:
+    """Return those rows that are shown in a session, as `SHOWN_IN_SESSION`, and not in the place of the event `key`.
+
+    None if what is shown in the place of one is not in the file yet.
+    """
     shown_by_hidden = dict(file.read_pairs([key, *(row[0] for row in rows)]))
     if not shown_by_hidden:
         return rows
     canonical = shown_by_hidden.get(key)
     repeated = {row[0] for row in rows if row[0] in shown_by_hidden and not row[10].startswith(HOOK)}
-    shown_elsewhere = {row[0]: row[2] != session_id for row in file.read_events({shown_by_hidden[i] for i in repeated})}
+    shown_keys = {shown_by_hidden[i] for i in repeated}
+    shown_elsewhere = {row[0]: row[2] != session_id for row in file.read_events(shown_keys)}
+    if len(shown_elsewhere) < len(shown_keys):
+        return None
     return [
         row
         for row in rows
         if row[0] != canonical
-        and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere.get(shown_by_hidden[row[0]], True)))
+        and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere[shown_by_hidden[row[0]]]))
     ]
 
 

@@ -24,7 +24,7 @@ from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.neighbours import fetch_neighbours, list_later_ids
 from memory_mcp.storage.duckdb.outbox import Numbers, Requests, add_changes, insert_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
-from memory_mcp.storage.duckdb.recent import RecentArrivals, RecentEvents, RecentGrips
+from memory_mcp.storage.duckdb.recent import RecentArrivals, RecentGrips
 from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.duckdb.text_search import IN_SEGMENTS, DuckWordReading, list_spans, span_columns
 from memory_mcp.storage.highwater import HighWater
@@ -73,7 +73,7 @@ class DuckEvents(EventStore):
         self._requests, self._arrivals = Requests(con, clock), RecentArrivals()
         self._keyed, self._projects = keyed, projects
         self._pairs = Duplicates(con, numbers, keyed)
-        self._recent = RecentEvents()
+        self._recent = keyed.recent_events
         self._arrivals.begin(numbers.newest)
 
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
@@ -206,6 +206,9 @@ class DuckEvents(EventStore):
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return arrivals; text other than ASCII counts as holding a probe, since the engine may fold it in another way."""
+        # What is being stored is numbered already.
+        if (to := min(to, self._numbers.committed_event)) <= after:
+            return []
         if recent := self._recent.list_arrived(after, to):
             earlier = self.list_arrivals(after, recent[0].seq - 1, scope, probes, live) if recent[0].seq > after + 1 else []
             events = [s.event for s in recent if not live or s.event.source == TOOL or s.event.source.startswith(HOOK)]
@@ -287,7 +290,7 @@ class DuckEvents(EventStore):
         key = event_key(event.event_id)
         position = (event.timestamp, key)
 
-        def select_rows(file: KeyedFile, rows: list[Row]) -> list[Row]:
+        def select_rows(file: KeyedFile, rows: list[Row]) -> list[Row] | None:
             return select_shown(file, rows, key, event.session_id) if self._pairs.any else rows
 
         rows = self._keyed.read_neighbours(event.stream, position, (earlier_limit, later_limit), select_rows)

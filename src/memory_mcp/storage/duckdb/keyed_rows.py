@@ -4,9 +4,10 @@ DuckDB scans for it: at 48,000 events a message with its neighbours takes 25 ms 
 
 Invariants
 1. Rows are returned only while the file holds the committed rows of their table, no more and no fewer; events by id also while
-   later ones are missing. When it is opened, the number and the XOR of its events, and the last change that it has, are
-   compared with the store's; from then on each commit is followed before the next read. Not every commit has a number: the
-   change is noted when it is closed, and what a killed process left is filled again.
+   later ones are missing, stretches of streams that have none of these, and groups with the number behind which some are.
+   When it is opened, the number and the XOR of its events, and the last change that it has, are compared with the store's; from
+   then on each commit is followed before the next read. Not every commit has a number: the change is noted when it is closed,
+   and what a killed process left is filled again.
 2. Whatever is wrong with the file, the caller gets None and reads the store; the file is filled again by `fill`.
 3. Forgetting removes the file before it commits.
 """
@@ -21,35 +22,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, NODES, PAIRS, SEGMENTS, KeyedFile, Span
+from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, PAIRS, KeyedFile, Span
+from memory_mcp.storage.duckdb.keyed_reads import SelectRows, read_shown_neighbours, read_shown_spans
 from memory_mcp.storage.duckdb.keyed_schema import remove_file
+from memory_mcp.storage.duckdb.keyed_source import COPIED, CopySource
 from memory_mcp.storage.duckdb.outbox import Numbers
-from memory_mcp.storage.rows import EVENT, GRIP, SEGMENT
+from memory_mcp.storage.duckdb.recent import RecentEvents
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-SelectRows = Callable[[KeyedFile, list[Row]], list[Row]]
 #: Below a data directory; what is in this folder may be deleted at any moment.
 PATH = Path("indexes") / "rows.sqlite"
-#: Events of a portion of filling, of one with long texts, other rows, and events that a read takes in before it is answered.
-_EVENT_PORTION, _LONG_PORTION, _PORTION, _FEW = 250, 10, 2000, 200
-#: Neighbours read at once beyond those asked for: some may be hidden.
-_SPARE = 4
+#: Events of a portion of filling, those that a read takes in before it is answered, and those that `fill` leaves to reads.
+_EVENT_PORTION, _FEW, _MOST_ALONE = 250, 200, 50
+#: Events that are added while a read has to wait, if there was one in so many seconds, and how long the next then goes first.
+_EVENT_SLICE, _LIKELY, _TURN = 50, 2.0, 0.001
 #: Rows that wait in memory for the next read, or until a table is filled; beyond the latter it is filled from the beginning.
 _MOST_PENDING, _MOST_WAITING = 5000, 50_000
 #: Seconds that a read waits for others; then it reads the store. And how long filling waits after it failed.
 _WAIT, _RETRY = 0.05, 600.0
-_EVENTS_AFTER = f"SELECT seq, stream, content, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
-_EVENT_SUMS = "SELECT count(*), bit_xor(event_id), bit_xor(content) FROM event WHERE seq <= ?"
-#: Rows of the other tables behind a key, in order; those of nodes are read by `read_nodes`.
-_ROWS_AFTER = {
-    GRIPS: f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT {_PORTION}",
-    PAIRS: f"SELECT event_id, canonical FROM duplicate WHERE event_id > ?::HUGEINT ORDER BY event_id LIMIT {_PORTION}",
-    SEGMENTS: f"SELECT key, {SEGMENT} FROM segment_cut WHERE key > ? ORDER BY key LIMIT {_PORTION}",
-    NODES: f"SELECT key FROM node WHERE current AND key > ? ORDER BY key LIMIT {_PORTION // 4}",
-}
 _FIRST_KEY = -(1 << 63)
 
 
@@ -67,15 +59,19 @@ class KeyedRows:
         """Copy nothing for None, a store in memory; `pack_nodes` reads nodes as (key, packed node)."""
         self._con = con
         self._numbers = numbers
+        self._source = CopySource(con, numbers, pack_nodes)
         self._path = directory / PATH if directory else None
         self._store_id = store_id
-        self._pack_nodes = pack_nodes
         self._lock = threading.Lock()
+        #: Threads that wait for the lock to read, and when one last read (monotonic seconds).
+        self._waiting, self._read_at = set[int](), 0.0
+        #: The latest events, which the file may not have yet.
+        self.recent_events = RecentEvents()
         self._file: KeyedFile | None = None
         #: Tables that have the store's rows, but for what `_pending` holds and for events that are not taken in yet.
         self._verified: set[str] = set()
         #: Rows that were committed since.
-        self._pending: dict[str, deque[Row]] = {table: deque() for table in _ROWS_AFTER}
+        self._pending: dict[str, deque[Row]] = {table: deque() for table in COPIED}
         #: The last event in the file, and number and XORs of its events, as in `_EVENT_SUMS`.
         self._last_event, self._event_sums = 0, (0, 0, 0)
         #: The key behind which filling a table goes on.
@@ -97,7 +93,7 @@ class KeyedRows:
     def distrust(self, *tables: str) -> None:
         """Copy tables (default: all) again before they are read."""
         with self._lock:
-            self._distrust(tables or (EVENTS, *_ROWS_AFTER))
+            self._distrust(tables or (EVENTS, *COPIED))
 
     def _distrust(self, tables: Iterable[str]) -> None:
         for table in tables:
@@ -108,7 +104,7 @@ class KeyedRows:
     def remove(self) -> None:
         """Remove the file, since text in it is to be forgotten. Raises OSError if it stays."""
         with self._lock:
-            self._distrust((EVENTS, *_ROWS_AFTER))
+            self._distrust((EVENTS, *COPIED))
             self._close()
             if self._path is not None:
                 remove_file(self._path)
@@ -120,7 +116,7 @@ class KeyedRows:
                 if self._file is not None:
                     version = self._numbers.committed
                     self._take_all_pending(self._file)
-                    if self._verified.issuperset(_ROWS_AFTER):
+                    if self._verified.issuperset(COPIED):
                         self._file.write_meta("version", version)
             self._close()
 
@@ -141,47 +137,32 @@ class KeyedRows:
     ) -> tuple[list[Row], list[Row]] | None:
         """Return up to so many rows before and after a position (time, key), nearest first; None as above.
 
-        `select_shown` returns those of some rows that are shown.
+        `select_shown` returns those of some rows that are shown; None if it cannot tell.
         """
-
-        def read(file: KeyedFile) -> tuple[list[Row], list[Row]]:
-            sides = [
-                file.read_neighbours(stream, position, bool(later), limit + _SPARE, 0) if limit else []
-                for later, limit in enumerate(limits)
-            ]
-            # Asked once for both sides: mostly none is hidden.
-            shown = select_shown(file, [*sides[0], *sides[1]])
-            rows = [row for row in shown if (row[1], row[0]) < position], [row for row in shown if (row[1], row[0]) > position]
-            for later, limit in enumerate(limits):
-                offset = len(sides[later])
-                while len(rows[later]) < limit and (
-                    more := file.read_neighbours(stream, position, bool(later), limit + _SPARE, offset)
-                ):
-                    rows[later].extend(select_shown(file, more))
-                    offset += len(more)
-            return rows[0][: limits[0]], rows[1][: limits[1]]
-
-        return self._read((EVENTS, PAIRS), read)
+        return self._read_streams([stream], lambda file: read_shown_neighbours(file, stream, position, limits, select_shown))
 
     def read_spans(self, spans: Sequence[Span]) -> list[list[Row]] | None:
         """Return the rows of stretches of streams, in order, none of one with a hidden event; None as above."""
-
-        def read(file: KeyedFile) -> list[list[Row]]:
-            stretches = list(map(file.read_span, spans))
-            hidden = {key for key, _ in file.read_pairs([row[0] for rows in stretches for row in rows])}
-            return [[] if any(row[0] in hidden for row in rows) else rows for rows in stretches]
-
-        return self._read((EVENTS, PAIRS), read)
+        return self._read_streams([span[0] for span in spans], lambda file: read_shown_spans(file, spans))
 
     def find_groups(
         self, words: Sequence[str], spans: Sequence[Span] | None, times: tuple[int, int] | None
-    ) -> list[tuple[int, int]] | None:
-        """Return the groups of events that may hold all words, as `KeyedFile.find_groups`; None also as above."""
-        return self._read((EVENTS,), lambda file: file.find_groups(words, spans, times))
+    ) -> tuple[list[tuple[int, int]], int | None] | None:
+        """Return the groups of events that may hold all words, as `KeyedFile.find_groups`; None also as above.
+
+        With them the number of the event behind which some are missing here, if any are.
+        """
+
+        def read(file: KeyedFile) -> tuple[list[tuple[int, int]], int | None] | None:
+            is_whole = self._catch_up(file, EVENTS, _MOST_ALONE)
+            groups = file.find_groups(words, spans, times)
+            return None if groups is None else (groups, None if is_whole else self._last_event)
+
+        return self._read_verified((EVENTS,), read)
 
     def read_groups(self, numbers: Sequence[int], probes: Sequence[bytes]) -> list[Row] | None:
         """Return the rows of groups that hold all probes; None as above."""
-        return self._read((EVENTS,), lambda file: file.read_groups(numbers, probes))
+        return self._read_verified((EVENTS,), lambda file: file.read_groups(numbers, probes))
 
     def read_grips(self, keys: Sequence[int]) -> list[Row] | None:
         """Return the rows (`GRIP`) of stored grips; None as above."""
@@ -217,8 +198,18 @@ class KeyedRows:
             tables, lambda file: read(file) if all(self._catch_up(file, table) for table in tables) else None
         )
 
+    def _read_streams(self, streams: Sequence[int], read: Callable[[KeyedFile], T | None]) -> T | None:
+        """Return what `read` returns of some streams; None if they may have events that are not here yet, and as `_read`."""
+
+        def read_quiet(file: KeyedFile) -> T | None:
+            self._catch_up(file, PAIRS)
+            missing = self._last_event, self._numbers.committed_event
+            return read(file) if self.recent_events.are_quiet(streams, *missing) or self._catch_up(file, EVENTS) else None
+
+        return self._read_verified((EVENTS, PAIRS), read_quiet)
+
     def _read_verified(self, tables: Sequence[str], read: Callable[[KeyedFile], T | None]) -> T | None:
-        if not self._verified.issuperset(tables) or not self._lock.acquire(timeout=_WAIT):
+        if not self._verified.issuperset(tables) or not self._take_turn():
             return None
         try:
             file = self._file
@@ -229,22 +220,27 @@ class KeyedRows:
         finally:
             self._lock.release()
 
-    def _catch_up(self, file: KeyedFile, table: str) -> bool:
+    def _take_turn(self) -> bool:
+        """Take the lock to read, before whoever fills the file takes it again; return False if that takes too long."""
+        self._read_at = time.monotonic()
+        if self._lock.acquire(blocking=False):
+            return True
+        me = threading.get_ident()
+        self._waiting.add(me)
+        try:
+            return self._lock.acquire(timeout=_WAIT)
+        finally:
+            self._waiting.discard(me)
+
+    def _catch_up(self, file: KeyedFile, table: str, most: int = _FEW) -> bool:
         """Take in what was committed; return False if that is too much for a read."""
         if table != EVENTS:
             self._take_pending(file, table)
             return True
         committed = self._numbers.committed_event
-        if 0 < committed - self._last_event <= _FEW:
-            self._add_events(file, *self._fetch_events(self._last_event, committed))
+        if 0 < committed - self._last_event <= most:
+            self._add_events(file, *self._source.fetch_events(self._last_event, committed))
         return committed <= self._last_event
-
-    def _fetch_events(self, after: int, to: int, for_much: bool = False) -> tuple[list[Row], int]:
-        """Return the rows of events up to a number, at most `to`: what could not be stored yet is taken in later."""
-        # Not waiting for the store's write lock: its holder may wait for the lock of this copy.
-        with self._con.lend_cursor(for_much) as cursor:
-            to = min(to, self._numbers.stored_event)
-            return cursor.execute(_EVENTS_AFTER, [after, to]).fetchall(), to
 
     def _add_events(self, file: KeyedFile, rows: Sequence[Row], to: int) -> None:
         count, ids, contents = self._event_sums
@@ -262,7 +258,7 @@ class KeyedRows:
                 file.add_rows(table, [pending.popleft() for _ in range(min(len(pending), limit))])
 
     def _take_all_pending(self, file: KeyedFile) -> None:
-        for table in self._verified.intersection(_ROWS_AFTER):
+        for table in self._verified.intersection(COPIED):
             self._take_pending(file, table)
         file.commit()
 
@@ -276,7 +272,7 @@ class KeyedRows:
             return copied
         self._retry_at = time.monotonic() + _RETRY
         with self._guard_file():
-            if not self._verified.issuperset((EVENTS, *_ROWS_AFTER)) and not self._filled_to:
+            if not self._verified.issuperset((EVENTS, *COPIED)) and not self._filled_to:
                 with self._con.hold_writes():
                     self._verify(self._store_id())
             while not should_stop() and (count := self._fill_portion()):
@@ -307,7 +303,7 @@ class KeyedRows:
         with self._lock:
             file = self._file or self._open(store_id)
             last, *sums = file.read_meta("events") or (0, 0, 0, 0)
-        stored = tuple(value or 0 for value in self._con.fetch_row(_EVENT_SUMS, [last]) or ())
+        stored = self._source.sum_events(last)
         with self._lock:
             if EVENTS not in self._verified:
                 if tuple(sums) != stored:
@@ -319,7 +315,7 @@ class KeyedRows:
 
     def _verify_tables(self, file: KeyedFile) -> None:
         is_current = file.version == self._numbers.committed
-        for table in [table for table in _ROWS_AFTER if table not in self._verified]:
+        for table in [table for table in COPIED if table not in self._verified]:
             self._pending[table].clear()
             if is_current and table not in self._distrusted:
                 self._verified.add(table)
@@ -332,29 +328,28 @@ class KeyedRows:
         """Copy some rows of one table; return how many, 0 at the end."""
         table, last = next(iter(self._filled_to.items()), (EVENTS, 0))
         if table != EVENTS:
-            rows = self._con.fetch_rows(_ROWS_AFTER[table], [last])
-            count = len(rows)
-            if table == NODES and rows:
-                rows = self._pack_nodes([row[0] for row in rows])
+            rows, count = self._source.fetch_rows(table, last)
             with self._lock:
                 if self._file is not None and self._filled_to.get(table) == last:
                     self._add_portion(self._file, table, rows)
             return max(count, 1)
         first = self._last_event
         to = min(first + _EVENT_PORTION, self._numbers.committed_event)
-        if to - first <= _FEW // 4 or EVENTS not in self._verified:
+        if to - first <= _MOST_ALONE or EVENTS not in self._verified:
             return 0
-        # Before the lock is taken: reads go on meanwhile. With all memory: beside other reads the resting limit is too little.
-        try:
-            rows, to = self._fetch_events(first, to, for_much=True)
-        except ResourceExhausted:
-            # Of very long texts so many at once are more than the store's memory.
-            rows, to = self._fetch_events(first, min(to, first + _LONG_PORTION), for_much=True)
-        with self._lock:
-            if self._file is None or EVENTS not in self._verified:
-                return 0
-            if self._last_event == first:
-                self._add_events(self._file, rows, to)
+        # Before the lock is taken: reads go on meanwhile.
+        rows, to = self._source.fetch_portion(first, to)
+        size = _EVENT_SLICE if time.monotonic() - self._read_at < _LIKELY else _EVENT_PORTION
+        for start in range(0, max(len(rows), 1), size):
+            some, is_last = rows[start : start + size], start + size >= len(rows)
+            with self._lock:
+                if self._file is None or EVENTS not in self._verified:
+                    return 0
+                if self._last_event != (rows[start - 1][0] if start else first):
+                    break
+                self._add_events(self._file, some, to if is_last else some[-1][0])
+            if self._waiting:
+                time.sleep(_TURN)
         return to - first
 
     def _add_portion(self, file: KeyedFile, table: str, rows: Sequence[Row]) -> None:
@@ -372,7 +367,7 @@ class KeyedRows:
         assert self._path is not None
         file = self._file = KeyedFile(self._path)
         if file.read_meta("store") != store_id:
-            for table in (EVENTS, *_ROWS_AFTER):
+            for table in (EVENTS, *COPIED):
                 file.clear_table(table)
             file.version = None
             for name, value in (("events", None), ("store", store_id)):

@@ -25,6 +25,8 @@ _EACH = 600
 #: Changes, some 250 bytes each: readers of an index ask what it does not hold yet. And events whose grips are known, some
 #: 500 bytes with them.
 _CHANGES, _QUOTED = 20_000, 4096
+#: Streams of events in order of arrival, until those whose events have gone are dropped.
+_STREAMS = 4096
 #: Events that are known by id and text, some 300 bytes each.
 _ARRIVALS = 4000
 #: Characters of events, with `_EACH` for every one, and grips of some 300 bytes that were read by id: questions in a row find
@@ -80,6 +82,8 @@ class RecentEvents:
         self._lock = threading.Lock()
         self._arrived: deque[StoredEvent] = deque()
         self._by_id: dict[EventId, Event] = {}
+        #: The last number of each stream, of those in `_arrived` at least.
+        self._last_of_stream: dict[int, int] = {}
         self._chars = 0
         self._tails: OrderedDict[int, _StreamEnd] = OrderedDict()
         self._tail_chars = 0
@@ -99,6 +103,7 @@ class RecentEvents:
             for seq, event in enumerate(events, first_seq):
                 self._arrived.append(StoredEvent(seq, event))
                 self._by_id[event.event_id] = event
+                self._last_of_stream[event.stream] = seq
                 self._chars += _measure_event(event)
                 tail = self._tails.get(event.stream) if self._tails else None
                 if tail is not None and event.order >= tail.floor and event.event_id not in tail.ids:
@@ -107,6 +112,8 @@ class RecentEvents:
                 old = self._arrived.popleft().event
                 del self._by_id[old.event_id]
                 self._chars -= _measure_event(old)
+            if len(self._last_of_stream) > _STREAMS:
+                self._last_of_stream = {stored.event.stream: stored.seq for stored in self._arrived}
             self._drop_oldest()
 
     def drop_all(self) -> None:
@@ -121,6 +128,7 @@ class RecentEvents:
     def _forget_arrived(self) -> None:
         self._arrived.clear()
         self._by_id.clear()
+        self._last_of_stream.clear()
         self._chars = 0
 
     def _insert_event(self, tail: _StreamEnd, seq: int, event: Event) -> None:
@@ -172,6 +180,13 @@ class RecentEvents:
                 return []
             first = self._arrived[0].seq
             return list(islice(self._arrived, max(after + 1 - first, 0), max(to + 1 - first, 0)))
+
+    def are_quiet(self, streams: Iterable[int], after: int, to: int) -> bool:
+        """Return whether none of the events above `after` up to `to` is in some streams; False if some are not here."""
+        with self._lock:
+            if not self._arrived or self._arrived[0].seq > after + 1 or self._arrived[-1].seq < to:
+                return False
+            return all(self._last_of_stream.get(stream, 0) <= after for stream in streams)
 
     def segment_events(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
         """Return a segment's events in order; None when some are not here."""

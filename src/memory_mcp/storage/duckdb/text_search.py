@@ -82,6 +82,8 @@ class DuckWordReading:
         #: The shown rows (`EVENT`) with all words in what was read, and whether that is every text, up to `_MOST_KEPT` rows.
         self._rows: list[Row] = []
         self._is_whole = False
+        #: Keys of rows among these that were read by number, being in no group yet; None until then.
+        self._late_keys: frozenset[int] | None = None
 
     def list_newest(self, limit: int, segments: Sequence[Segment] | None = None, *, is_followed: bool = False) -> list[Event]:
         spans = None if segments is None else list_spans(segments)
@@ -116,10 +118,22 @@ class DuckWordReading:
             if self._groups is None:
                 window = self._scope.window
                 times = None if window is None else (window.start_ms, window.end_ms)
-                self._groups = self._keyed.find_groups(self._words, None, times)
+                self._groups = self._find_groups(None, times)
             if spans is None or self._groups is None or len(self._groups) <= _FEW_GROUPS:
                 return self._groups
-        return self._keyed.find_groups(self._words, spans, None)
+        return self._find_groups(spans, None)
+
+    def _find_groups(self, spans: Sequence[Span] | None, times: tuple[int, int] | None) -> list[Group] | None:
+        """Return groups that may hold all words; what is in none yet is read the first time that something is missing."""
+        answer = self._keyed.find_groups(self._words, spans, times)
+        if answer is None:
+            return None
+        groups, after = answer
+        if after is not None and self._late_keys is None:
+            late_rows = self._fetch_texts("event", ["seq > ?"], [after])
+            self._late_keys = frozenset(row[0] for row in late_rows)
+            self._rows = [*(row for row in self._rows if row[0] not in self._late_keys), *late_rows]
+        return groups
 
     def _search_groups(
         self, groups: Sequence[Group], limit: int, spans: Sequence[Span] | None, is_followed: bool
@@ -144,7 +158,8 @@ class DuckWordReading:
                 return None
             hidden_keys = {key for key, _ in hidden}
             self._read.update(numbers)
-            self._rows += [row for row in matching if row[0] not in hidden_keys]
+            left_out = hidden_keys | (self._late_keys or frozenset())
+            self._rows += [row for row in matching if row[0] not in left_out]
             rows = self._sort_read(limit, is_inside)
             start, size = start + size, 2 * size
         return rows
@@ -165,12 +180,18 @@ class DuckWordReading:
 
     def _scan_texts(self, limit: int, segments: Sequence[Segment] | None) -> list[Row]:
         """Return rows by reading every text, or those of segments."""
-        where, parameters = self._conditions
         table, spans = ("event", list[Any]()) if segments is None else (_WITHIN, span_columns(segments))
+        return self._fetch_texts(table, [], spans, "ORDER BY ts DESC, event_id DESC LIMIT ?", [limit])
+
+    def _fetch_texts(
+        self, table: str, also: Sequence[str], before: Sequence[Any], order: str = "", after: Sequence[Any] = ()
+    ) -> list[Row]:
+        """Return the shown rows of a table that hold all words, under conditions `also`; parameters `before` and `after`."""
+        where, parameters = self._conditions
         patterns = [make_text_condition(word) for word in self._words]
-        condition = make_where([*where, *(condition for condition, _ in patterns)])
-        sql = f"SELECT {EVENT} FROM {table} {condition} ORDER BY ts DESC, event_id DESC LIMIT ?"
-        return self._con.fetch_rows(sql, [*spans, *parameters, *(pattern for _, pattern in patterns), limit])
+        condition = make_where([*also, *where, *(condition for condition, _ in patterns)])
+        sql = f"SELECT {EVENT} FROM {table} {condition} {order}"
+        return self._con.fetch_rows(sql, [*before, *parameters, *(pattern for _, pattern in patterns), *after])
 
 
 class _SpanFilter:
