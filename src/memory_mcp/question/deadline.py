@@ -31,10 +31,7 @@ _FAR = 40
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline in milliseconds, and the words that state it.
-
-    From their first place to the one after the last.
-    """
+    """A deadline in milliseconds, and the first and last place of its words."""
 
     ms: int
     start: int
@@ -43,10 +40,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A duration with its clause's words before and after it.
-
-    And where the clause begins and ends.
-    """
+    """A duration with its clause's words before and after it, and the clause's ends."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -195,10 +189,7 @@ def _opening(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadli
 
 
 def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: DeadlineTable) -> bool:
-    """Return whether words ask for something that does not last.
-
-    No demand is "find the query that takes 2 s".
-    """
+    """No demand is "find the query that takes 2 s"."""
     opening = _opening(query, demand_words, terms)
     if opening & terms.asks:
         return not terms.measured & {*demand_words[-2:]}
@@ -206,10 +197,7 @@ def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Dead
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: DeadlineTable) -> bool:
-    """Return whether the limit in `tight` is inside a demand.
-
-    `tight` is (first place, place after it): "tell me in 2 s which port it is".
-    """
+    """`tight` is (first place, place after it): "tell me in 2 s which port it is"."""
     demand_words = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -228,10 +216,7 @@ def _run(keys: Iterable[str], terms: DeadlineTable) -> int:
 
 
 def _find_reply_demand(words_before: tuple[str, ...], terms: DeadlineTable) -> int | None:
-    """Return the index in `words_before` of a demand to reply.
-
-    Up to 6 words, all usual beside limits, separate it from the duration. It begins `words_before` or follows a joining word.
-    """
+    """Up to 6 words, all usual beside limits, part it from the duration; it opens `words_before` or is joined to it."""
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(words_before) - 1, max(-1, len(words_before) - 2 - _MOST_BETWEEN), -1):
         if words_before[i] in terms.replies and (i == 0 or words_before[i - 1] in terms.joins):
@@ -264,10 +249,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: DeadlineTa
 
 
 def _leads_sentence(query: Sequence[Word], clause: _Clause, terms: DeadlineTable) -> bool:
-    """Return whether a clause before the question is about a limit.
-
-    But for one word or one in 3: "no longer than 1 s, ...".
-    """
+    """But for one word or one in 3: "no longer than 1 s, ..."."""
     words_before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if (

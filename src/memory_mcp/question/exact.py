@@ -8,6 +8,7 @@ Invariants
 
 import re
 from functools import cache
+from typing import Any
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
@@ -72,10 +73,7 @@ FAINT = frozenset(("version", "status", "number"))
 
 @dataclass(frozen=True, slots=True)
 class LiteralPiece:
-    """Something literal in a text.
-
-    Its kind in words, the literal, and its place with any quotes.
-    """
+    """A literal, its kind in words, and its place with any quotes."""
 
     #: quote, path, identifier, file, flag, variable, error code, hash; or one of `FAINT`.
     kind: str
@@ -85,17 +83,21 @@ class LiteralPiece:
 
 
 @cache
-def _load_common_words() -> dict[str, frozenset[str]]:
-    """Return lists of words that no pattern recognizes, by name.
-
-    They are read from signals/common.toml at the first call. They are names (products in mixed case), folders (that a path
-    begins with), standards, file_names and short_endings.
-    """
+def read_signals(name: str) -> dict[str, Any]:
+    """Return the file of this name in `signals`."""
     import tomllib
     from importlib.resources import files
 
-    data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
-    return {key: frozenset(value.split()) for key, value in data.items()}
+    return tomllib.loads((files("memory_mcp.question") / "signals" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _load_common_words() -> dict[str, frozenset[str]]:
+    """Return lists of words that no pattern recognizes, by name.
+
+    They are names (products in mixed case), folders (that a path begins with), standards, file_names and short_endings.
+    """
+    return {key: frozenset(value.split()) for key, value in read_signals("common").items()}
 
 
 def find_literals(text: str) -> list[LiteralPiece]:
@@ -154,10 +156,7 @@ def _find_chunks(text: str, start: int, end: int) -> list[LiteralPiece]:
 
 
 def _trim_chunk(chunk: str) -> tuple[int, int]:
-    """Return where a chunk without its sentence's punctuation begins and ends.
-
-    A possessive 's is left out too; paired brackets stay: `flush()`.
-    """
+    """Return where a chunk begins and ends without punctuation and possessive 's; brackets in pairs stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -260,10 +259,7 @@ def _is_identifier(chunk: str) -> bool:
 
 
 def _is_coded(chunk: str) -> bool:
-    """Return whether a word is in snake_case, camelCase or PascalCase.
-
-    Neither a product's name nor a plural of an acronym is.
-    """
+    """Return whether a word is in snake_case, camelCase or PascalCase, and no product's name."""
     if not re.fullmatch(r"[\w$.]+", chunk):
         return False
     if _SNAKE.search(chunk):

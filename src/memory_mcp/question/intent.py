@@ -19,14 +19,7 @@ from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import terms
 from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, LiteralPiece, find_literals
-from memory_mcp.question.phrases import (
-    FoundPhrase,
-    asks_overview,
-    choose_table,
-    find_latest,
-    find_phrases,
-    find_requests,
-)
+from memory_mcp.question.phrases import FoundPhrase, asks_overview, choose_table, find_latest, find_phrases, find_requests
 from memory_mcp.question.signal_tables import SignalTable
 from memory_mcp.question.words import Word, split_words
 
@@ -121,10 +114,7 @@ def classify(text: str, timeout_ms: int | None = None) -> ClassifiedQuery:
 
 
 def last_of(text: str) -> str | None:
-    """Return the subject of the latest decision asked for.
-
-    "" for any decision, None if the query asks for none.
-    """
+    """Return the subject of the latest decision asked for; "" for any, None where none is."""
     _, query = _read_words(text)
     spans = find_latest(query, choose_table(query))
     if not spans:
@@ -134,10 +124,7 @@ def last_of(text: str) -> str | None:
 
 
 def is_overview(text: str) -> bool:
-    """Return whether a query asks only how things stand.
-
-    Its time does not count: "where did we stop".
-    """
+    """Return whether a query asks only how things stand, whatever its time."""
     return asks_overview(text, _read_words(text)[1])
 
 
@@ -191,10 +178,7 @@ def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: SignalTable, deadline: Deadline | None) -> str:
-    """Return the text without requests to search and its deadline.
-
-    "" where nothing asks for a search, no searchable word is left, or the text is a command line.
-    """
+    """Return "" where nothing asks for a search, no searchable word is left, or it is a command line."""
     spans = find_requests(query, reading)
     if not spans or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
         return ""
@@ -205,10 +189,7 @@ def _without_requests(text: str, query: Sequence[Word], reading: SignalTable, de
 
 
 def _remove_spans(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without these spans' words and punctuation around.
-
-    Unchanged if no word would be left.
-    """
+    """Return the text without these spans' words and punctuation around; unchanged if no word would be left."""
     remaining, at = "", 0
     for start, end in spans:
         piece = text[at : query[start].start].rstrip(_RIGHT_OVER)

@@ -12,6 +12,7 @@ from typing import Any
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import fold
+from memory_mcp.question.exact import read_signals
 from memory_mcp.question.words import CODE, NUMBER, QUOTE, split_words
 
 #: The languages with a table; where a query's words do not tell them apart, the first reads it (see `read_by`).
@@ -99,7 +100,7 @@ class SignalTable:
     def __init__(self, language: str) -> None:
         """Read a language's file; raises FileNotFoundError if there is none, KeyError if it lacks the words of a table."""
         self.language = language
-        self._data = data = _read_signals(language)
+        self._data = data = read_signals(language)
         self.marks = _split(data["marks"])
         self.courtesy = _split(data["courtesy"])
         #: Words that ask for what there is, and name nothing of it.
@@ -175,20 +176,9 @@ def load_table(language: str) -> SignalTable:
     return SignalTable(language)
 
 
-@cache
-def _read_signals(name: str) -> dict[str, Any]:
-    import tomllib
-    from importlib.resources import files
-
-    return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
-
-
 def _read_deadlines(rows: Mapping[str, Any]) -> DeadlineTable:
-    """Return how a language sets a deadline, from its file.
-
-    In the files a factor is written as `{ factor = "words" }`.
-    """
-    common, factors = _read_signals("limits"), ("units", "numbers")
+    """In the files a factor is written as `{ factor = "words" }`."""
+    common, factors = read_signals("limits"), ("units", "numbers")
     sets = {key: _split(row) for key, row in rows.items() if key not in factors}
     limits = _split(common["limits"])
     sets |= {"limits": limits | sets["limits"], "inside": limits | sets["inside"]}

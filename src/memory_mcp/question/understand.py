@@ -42,10 +42,7 @@ class Question:
 
     @property
     def particular(self) -> str:
-        """The words that name something, for a question about patterns.
-
-        "" where none does.
-        """
+        """The words that name something, for a question about patterns; "" without any."""
         return strip_general(self.split_words)
 
     @property

@@ -23,10 +23,7 @@ _WORD = lazy_pattern(
 
 
 class Word(NamedTuple):
-    """A word.
-
-    The form it is compared by, its place in the text, and the number of its clause.
-    """
+    """A word: the form it is compared by, its place, and its clause."""
 
     key: str
     start: int

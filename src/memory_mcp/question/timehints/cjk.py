@@ -54,10 +54,7 @@ _PIECES = {
 
 @dataclass(frozen=True, slots=True)
 class TimePhrase:
-    """A window and the places of its words.
-
-    `behind` is where the question goes on, after a particle.
-    """
+    """A window, the places of its words, and where the question goes on."""
 
     window: TimeWindow
     start: int
@@ -70,10 +67,7 @@ def _compile_template(template: str) -> re.Pattern[str]:
 
 
 def _parse_number(text: str) -> int:
-    """Return the number written as 12, 十二, 二十三 or 二〇二三.
-
-    Raises KeyError or ValueError for another text.
-    """
+    """Return the number written as 12, 十二, 二十三 or 二〇二三; KeyError or ValueError for another text."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
@@ -94,10 +88,7 @@ def _read_date(m: re.Match[str], on: Windows) -> TimeWindow:
 
 
 def _read_iso(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day of 2026-01-30 or 2026/1/30.
-
-    Raises ValueError for an impossible date.
-    """
+    """Raises ValueError for an impossible date."""
     return on.day_window(dt.date(int(m["y"]), int(m["m"]), int(m["d"])))
 
 

@@ -17,10 +17,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern text that matches any of the words.
-
-    Longer ones first, without a group of its own; nothing is escaped.
-    """
+    """Return a pattern text of any of the words, longer ones first, not escaped."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -46,10 +43,7 @@ def expand_template(template: str, pieces: Mapping[str, str] | None = None) -> s
 
 
 def compile_template(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return an expanded template as a pattern that ignores case.
-
-    See `expand`. Raises KeyError for an unknown piece.
-    """
+    """Return an expanded template as a pattern without case; KeyError for an unknown piece."""
     return lazy_pattern(expand_template(template, pieces), re.I)
 
 
@@ -101,10 +95,7 @@ def make_form(resolver: str, heads: Iterable[str], template: str, pieces: Mappin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The words of a language, in lower case, and its forms.
-
-    The longer of two first.
-    """
+    """The words of a language, in lower case, and its forms, longer ones first."""
 
     months: Mapping[str, int]
     short_months: Mapping[str, int] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class PointResolver(ABC):
             return replace(day, window=TimeWindow(at - _HOUR_MS, at + _HOUR_MS), end=m.end())
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
-    def _resolve_clock(self, m: re.Match[str], lead: str) -> FoundTime | None:
+    def _resolve_clocked(self, m: re.Match[str], lead: str) -> FoundTime | None:
         """Return the time of "noon yesterday"."""
         if lead in INSIDE:
             return None
@@ -123,10 +123,7 @@ class PointResolver(ABC):
         return FoundTime(TimeWindow(at, at + length), m.start(), m.end(), at_ms=at)
 
     def _resolve_iso(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the day, week or month of 2026-01-30 or 2026-W04.
-
-        Also of 2026-W04-2 and 2026-01. ValueError for an impossible one.
-        """
+        """Return the time of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01. ValueError for an impossible one."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
             week = self._on.week_window(year, int(part[1:3]))
@@ -231,7 +228,7 @@ class PointResolver(ABC):
             return replace(day, window=reference.weekend_window(0)) if reference.today.weekday() >= 5 else None
         return replace(day, window=reference.period_window("week", 0))
 
-    def _resolve_part(self, m: re.Match[str], lead: str) -> FoundTime | None:
+    def _resolve_part_of(self, m: re.Match[str], lead: str) -> FoundTime | None:
         """Return the hours of "the morning of 5 June"."""
         day = self._read_inner(m.end(), lead)
         if not day or self._on.unit_of(day.window) != "day":
@@ -278,7 +275,7 @@ class PointResolver(ABC):
             else self._on.season_window(self._words.seasons[m["s"].lower()], self._periods_back(m["w"]))
         )
 
-    def _resolve_day_name(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
+    def _resolve_named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
         """Return the time of "today", "yesterday evening", "last night"."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
@@ -305,7 +302,7 @@ class PointResolver(ABC):
         at = self._on.now_ms - count * SECONDS[unit] * 1000
         return FoundTime(self._on.window_ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
-    def _resolve_shift(self, m: re.Match[str], lead: str) -> TimeWindow | None:
+    def _resolve_shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the week of "last week", the days of "past week"."""
         shift, unit = self._periods_back(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
@@ -365,33 +362,7 @@ class PointResolver(ABC):
 
 
 Resolver = Callable[[PointResolver, re.Match[str], str], TimeWindow | FoundTime | None]
-#: What a form names its resolver by.
+#: The resolvers by the names that forms use.
 RESOLVERS: Mapping[str, Resolver] = {
-    "clocked": PointResolver._resolve_clock,
-    "instant": PointResolver._resolve_instant,
-    "iso": PointResolver._resolve_iso,
-    "numeric": PointResolver._resolve_numeric,
-    "days": PointResolver._resolve_days,
-    "nth": PointResolver._resolve_nth,
-    "nth_day": PointResolver._resolve_nth_day,
-    "third": PointResolver._resolve_third,
-    "month": PointResolver._resolve_month,
-    "quarter": PointResolver._resolve_quarter,
-    "half": PointResolver._resolve_half,
-    "week": PointResolver._resolve_week,
-    "week_of": PointResolver._resolve_week_of,
-    "part_of": PointResolver._resolve_part,
-    "beside": PointResolver._resolve_beside,
-    "lasting": PointResolver._resolve_lasting,
-    "year": PointResolver._resolve_year,
-    "season": PointResolver._resolve_season,
-    "shifted_season": PointResolver._resolve_shifted_season,
-    "named": PointResolver._resolve_day_name,
-    "ago": PointResolver._resolve_ago,
-    "shifted": PointResolver._resolve_shift,
-    "shifted_month": PointResolver._resolve_shifted_month,
-    "weekday": PointResolver._resolve_weekday,
-    "week_and_day": PointResolver._resolve_week_and_day,
-    "weekend": PointResolver._resolve_weekend,
-    "inside_unit": PointResolver._resolve_inside_unit,
+    name.removeprefix("_resolve_"): method for name, method in vars(PointResolver).items() if name.startswith("_resolve_")
 }

@@ -23,10 +23,7 @@ RESOLVING = 15
 
 
 class TimeReader(PointResolver):
-    """Reads phrases of one language at places of a text.
-
-    Every method returns None if there is no such phrase at the place.
-    """
+    """Reads one language's phrases at places of a text; None where there is none."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         super().__init__(text, windows, language)
@@ -36,10 +33,7 @@ class TimeReader(PointResolver):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read_time(self, i: int, head: str) -> FoundTime | None:
-        """Return a range, else a bound, else a point, or None.
-
-        At a place, whose head (see `head_of`) is `head`.
-        """
+        """Return a range, else a bound, else a point at a place of this head."""
         if head not in self._words.openers and not self._match_forms(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
@@ -89,10 +83,7 @@ class TimeReader(PointResolver):
         return FoundTime(TimeWindow(start, end), i, point.end) if start < end else None
 
     def read_point(self, i: int, lead: str) -> FoundTime | None:
-        """Return the time at a place after a leading word.
-
-        See `Points`; each place is read once under each lead.
-        """
+        """Return the time at a place after a leading word; each is read once."""
         if (i, lead) not in self._read:
             self._read[i, lead] = self._resolve_forms(i, lead)
         return self._read[i, lead]

@@ -23,10 +23,7 @@ def month_of(year: int, month: int) -> dt.date:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The calendar seen from a day.
-
-    `now_ms` (UTC milliseconds) is used for hours and smaller units.
-    """
+    """The calendar seen from a day; hours and smaller units count from `now_ms`."""
 
     calendar: Calendar
     now_ms: int
@@ -37,25 +34,16 @@ class Windows:
         return Windows(self.calendar, self.now_ms, self.calendar.to_local(ms).date())
 
     def days_window(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """Return the window from one date up to, excluding, another.
-
-        Raises ValueError if it is empty or begun before 1970.
-        """
+        """Return the days up to, excluding, another; ValueError if empty or before 1970."""
         return _positive(self.calendar.days_window(first, after))
 
     def local_dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """Return a window's first date and the one after its last.
-
-        None for a window that is not of whole local days.
-        """
+        """Return a window's first date and the one behind it; None without whole days."""
         first, after = (self.calendar.to_local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days_window(first, after) == window else None
 
     def months_window(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return `count` whole months; ValueError before 1970.
-
-        A month below 1 or above 12 is of another year.
-        """
+        """Return `count` whole months; month 0 or 13 is of another year. ValueError before 1970."""
         return self.days_window(month_of(year, month), month_of(year, month + count))
 
     def day_window(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
@@ -141,10 +129,7 @@ class Windows:
         return self.months_window(start.year, month, 3)
 
     def latest_year(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date has begun.
-
-        Raises ValueError if the last nine years lack it.
-        """
+        """Return the latest year in which a date has begun; ValueError beyond nine years."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -152,10 +137,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day_window(self, day: int) -> TimeWindow:
-        """Return the latest day of that number, today included.
-
-        Raises ValueError for a number that no month has.
-        """
+        """Return the latest day of that number, today included; ValueError where no month has it."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -180,10 +162,7 @@ class Windows:
         return self.days_window(cuts[which], cuts[which + 1])
 
     def unit_of(self, window: TimeWindow) -> str:
-        """Return which unit a window is; "" for any other.
-
-        Day, week, month, or, from any month on, quarter or year.
-        """
+        """Return day, week, month, quarter or year, whichever a window is; "" for none."""
         first, after = self.local_dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
