@@ -15,7 +15,7 @@ from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.material import Prompt
 from tests.ingest.suite import claude_line, ids, outcome, read, texts, write
 from tests.toc.helpers import memory
 

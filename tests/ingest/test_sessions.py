@@ -19,7 +19,7 @@ from memory_mcp.importers.registry import IMPORTERS
 from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
-from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.material import Prompt
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"

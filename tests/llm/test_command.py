@@ -10,7 +10,7 @@ import pytest
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.tree.llm.answer import Reply, Unavailable
 from memory_mcp.tree.llm.command import Command
-from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.material import Prompt
 from tests.llm.scripted import USED, Script, Status, scripted
 from tests.waiting import until
 

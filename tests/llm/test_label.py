@@ -6,8 +6,7 @@ import pytest
 
 from memory_mcp.base.text import term_set
 from memory_mcp.tree.llm.answer import Rarity, Unusable, check_label
-from memory_mcp.tree.llm.material import TopicMaterial
-from memory_mcp.tree.llm.prompt import label_prompt
+from memory_mcp.tree.llm.material import TopicMaterial, label_prompt
 from tests.factories import BILLING, SHOP
 
 KEYWORDS = ("retry queue", "PaymentGateway", "503 responses")

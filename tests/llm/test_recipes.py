@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.tree.llm.command import Command
-from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.material import Prompt
 from memory_mcp.tree.llm.settings import SummarizerSettings
 
 pytestmark = pytest.mark.usefixtures("processes")

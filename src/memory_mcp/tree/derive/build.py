@@ -74,9 +74,7 @@ def derive_segments(batch: Sequence[SegmentWork], calendar: Calendar, summarizer
 def derive_segment(work: SegmentWork, calendar: Calendar, summarizer: Summarizer) -> DerivedSegment:
     """Return node, grips and terms of one segment.
 
-    Nothing is stored.
-
-    The words that an agent or a still valid language model wrote stay (see `keep_refinement`); everything
+    Nothing is stored. The words that an agent or a still valid language model wrote stay (see `keep_refinement`); everything
     else follows from the events. The version is one above that of the node before.
     """
     segment, events = work.segment, work.events
@@ -115,10 +113,7 @@ def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
 
 
 def salience_of(bullets: Sequence[TocBullet]) -> float:
-    """Return the salience of bullets, 0..1.
-
-    The mean of the two most salient kinds; 0.3 without bullets.
-    """
+    """Return the mean of the two most salient kinds, 0..1; 0.3 without bullets."""
     best = sorted((KIND_SALIENCE[b.kind] for b in bullets), reverse=True)[:2]
     return round(sum(best) / len(best), 3) if best else 0.3
 

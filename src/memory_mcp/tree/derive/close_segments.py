@@ -108,10 +108,7 @@ class SegmentDeriver:
         self._holders.clear()
 
     def fold_terms(self) -> None:
-        """Join term rows of nodes that have many.
-
-        Skipped if none can: finding them is slow.
-        """
+        """Join term rows of nodes that have many; skipped if none can, as finding them is slow."""
         if self._steps_since_fold is None or self._steps_since_fold >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._steps_since_fold = 0
@@ -147,7 +144,8 @@ class SegmentDeriver:
             if crossed := common - common_among(counts_before):
                 changed_work += self._mark_crossed({opening: counts_before[opening] for opening in crossed}, work)
             if changed_work:
-                derived = _replace_derived(derived, derive_batch(changed_work))
+                again = {d.segment.key: d for d in derive_batch(changed_work)}
+                derived = list(({d.segment.key: d for d in derived} | again).values())
             give_way()
             is_rolled_up = self._publish_step(derived, added, derived_to, add_periods, give_way)
             self._holders.note_segments(work)
@@ -168,10 +166,7 @@ class SegmentDeriver:
         return mark_common(stored_work, common_among(counts))
 
     def _place_events(self, events: Sequence[Event]) -> "_BatchChanges":
-        """Return the segments that these events change.
-
-        They are those they join or open, those that lose a duplicate, and those that a new recap describes.
-        """
+        """Those that they join or open, that lose a duplicate, or that a new recap describes."""
         duplicate_pairs = self._storage.events.find_duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         # What a new event joins may hide others with it.
@@ -290,10 +285,6 @@ class SegmentDeriver:
 
 def _list_filed(derived: Sequence[DerivedSegment]) -> list[FiledSegment]:
     return [FiledSegment(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
-
-
-def _replace_derived(derived: Sequence[DerivedSegment], replacements: Sequence[DerivedSegment]) -> list[DerivedSegment]:
-    return list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in replacements}).values())
 
 
 @dataclass(slots=True)

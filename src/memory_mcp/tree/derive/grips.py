@@ -114,16 +114,7 @@ def _result_grips(event: Event, call: Event | None, segment: int) -> Iterator[Gr
     failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
     head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
     if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
-        yield Grip(
-            grip_id=make_grip_id(call.timestamp, call.event_id, event.event_id, 0, head),
-            event_id_start=call.event_id,
-            event_id_end=event.event_id,
-            span_start=0,
-            span_end=head,
-            quote_hash=hash_quote(join_quote(call.text, event.text, 0, head)),
-            timestamp=call.timestamp,
-            segment=segment,
-        )
+        yield _make_grip(call, event, 0, head, join_quote(call.text, event.text, 0, head), segment)
     elif failed and head:
         yield _single_grip(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
@@ -140,14 +131,18 @@ def _result_grips(event: Event, call: Event | None, segment: int) -> Iterator[Gr
 
 
 def _single_grip(event: Event, start: int, end: int, segment: int) -> Grip:
+    return _make_grip(event, event, start, end, event.text[start:end], segment)
+
+
+def _make_grip(first: Event, last: Event, start: int, end: int, quote: str, segment: int) -> Grip:
     return Grip(
-        grip_id=make_grip_id(event.timestamp, event.event_id, event.event_id, start, end),
-        event_id_start=event.event_id,
-        event_id_end=event.event_id,
+        grip_id=make_grip_id(first.timestamp, first.event_id, last.event_id, start, end),
+        event_id_start=first.event_id,
+        event_id_end=last.event_id,
         span_start=start,
         span_end=end,
-        quote_hash=hash_quote(event.text[start:end]),
-        timestamp=event.timestamp,
+        quote_hash=hash_quote(quote),
+        timestamp=first.timestamp,
         segment=segment,
     )
 

@@ -1,33 +1,12 @@
 """The tree as it will be once a build is published, so that its periods can be published with it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.values import Build, Tally
-
-
-class PeriodSource(Protocol):
-    """What periods are made from: `TocStore` has it as it is stored."""
-
-    def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of existing nodes."""
-        ...
-
-    def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Return the days of a span with a segment, in order."""
-        ...
-
-    def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Return the segments of a span by start."""
-        ...
-
-    def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return the counts of a span."""
-        ...
 
 
 class PendingToc:
@@ -65,3 +44,7 @@ class PendingToc:
 
     def _list_cuts(self, first_day: str, after_day: str) -> Sequence[Segment]:
         return [cut for cut in self._cuts if first_day <= cut.day < after_day]
+
+
+#: What periods are made from.
+PeriodSource = TocStore | PendingToc

@@ -55,10 +55,8 @@ class TocRebuild:
     def run(self, timezone: str | None = None, progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Rebuild the tree and return what was different.
 
-        Each chunk is a transaction of its own.
-
-        With `timezone`, days are counted in that zone from now on. Nodes without segments are dropped.
-        `progress` gets segments done and all.
+        Each chunk is a transaction of its own. With `timezone`, days are counted in that zone from now on. Nodes without
+        segments are dropped. `progress` gets segments done and all.
         """
         started = time.perf_counter()
         self._storage.drop_caches()

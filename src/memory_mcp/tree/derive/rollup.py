@@ -62,9 +62,8 @@ class RollUps:
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
         """Publish every stale period; return how many.
 
-        Ends between two transactions once `should_stop` returns true.
-
-        At most 200 periods make a transaction; finer levels come first.
+        Ends between two transactions once `should_stop` returns true. At most 200 periods make a transaction; finer levels
+        come first.
         """
         done = 0
         for level in plan_rollups(self._storage.toc.get_freshness()):
@@ -85,22 +84,22 @@ class RollUps:
         Periods whose children say the same get new counts alone.
         """
         toc = self._storage.toc
-        former_nodes = toc.get_nodes({period for day in days for period in rollup_targets(day)})
-        return self._publish_nodes(self._compute_above(days, former_nodes, toc), former_nodes)
+        targets = {period for day in days for period in rollup_targets(day)}
+        former_nodes = toc.get_nodes(targets)
+        return self._publish_nodes(self._compute_above(targets, former_nodes, toc), former_nodes)
 
     def add_periods(self, build: Build) -> Build | None:
         """Return a build of segments with the periods above them; None if the store cannot tell their counts."""
-        days = {segment.day for segment in build.segments}
+        targets = {period for segment in build.segments for period in rollup_targets(segment.day)}
         toc = PendingToc(self._storage.toc, build)
-        former_nodes = toc.get_nodes({period for day in days for period in rollup_targets(day)})
+        former_nodes = toc.get_nodes(targets)
         try:
-            changed, unchanged = _split_changed(self._compute_above(days, former_nodes, toc), former_nodes)
+            changed, unchanged = _split_changed(self._compute_above(targets, former_nodes, toc), former_nodes)
         except LookupError:
             return None
         return replace(build, nodes=(*build.nodes, *changed), count_updates=unchanged)
 
-    def _compute_above(self, days: Iterable[str], former_nodes: Mapping[NodeId, TocNode], toc: PeriodSource) -> list[TocNode]:
-        targets = {period for day in days for period in rollup_targets(day)}
+    def _compute_above(self, targets: set[NodeId], former_nodes: Mapping[NodeId, TocNode], toc: PeriodSource) -> list[TocNode]:
         new_nodes: dict[NodeId, TocNode] = {}
         for level in PERIODS:
             ids = sorted(t for t in targets if level_of(t) is level)
@@ -128,17 +127,12 @@ class RollUps:
             self._storage.toc.publish_build(Build(nodes=changed, count_updates=unchanged))
         return len(nodes)
 
-    def compute_nodes(
-        self, ids: Sequence[NodeId], former_nodes: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
-    ) -> list[TocNode]:
+    def compute_nodes(self, ids: Sequence[NodeId], former_nodes: Mapping[NodeId, TocNode]) -> list[TocNode]:
         """Return these periods' nodes with their next version.
 
-        Those without children are left out.
-
-        `former_nodes` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
-        Nothing is written.
+        Those without children are left out. `former_nodes` are the stored nodes, whose refined words stay. Nothing is written.
         """
-        return self._compute_nodes(self._storage.toc, ids, former_nodes, fresh or {})
+        return self._compute_nodes(self._storage.toc, ids, former_nodes, {})
 
     def _compute_nodes(
         self, toc: PeriodSource, ids: Sequence[NodeId], former_nodes: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode]

@@ -153,10 +153,7 @@ def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
 
 
 def overlap_before(previous: Sequence[Event], start_ms: int) -> list[Event]:
-    """Return the end of the previous segment as context.
-
-    5 minutes and 500 tokens at most.
-    """
+    """Return the previous segment's end as context: 5 minutes, 500 tokens at most."""
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):

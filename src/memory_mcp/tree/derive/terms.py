@@ -70,10 +70,7 @@ def merge_disjoint(stored: Hashes, fresh: Hashes) -> Hashes:
 
 
 def subtract_set(hashes: Hashes, excluded: Hashes) -> Hashes:
-    """Return the hashes that are not in `excluded`.
-
-    Both sets are sorted, and so is the result.
-    """
+    """Return the sorted hashes that are not in `excluded`; both are sorted."""
     if not len(excluded):
         return hashes
     positions = np.minimum(np.searchsorted(excluded, hashes), len(excluded) - 1)
@@ -82,10 +79,7 @@ def subtract_set(hashes: Hashes, excluded: Hashes) -> Hashes:
 
 
 def children_of(store: PeriodSource, node_id: NodeId) -> list[NodeId]:
-    """Return a period's parts by time.
-
-    Read from the cuts, so it is right before any roll-up has run.
-    """
+    """Return a period's parts by time, from the cuts: right before any roll-up."""
     first, after = (d.isoformat() for d in span_of(node_id))
     level = level_of(node_id)
     if level is TocLevel.DAY:
@@ -354,10 +348,7 @@ class Frequencies:
         self._cached: dict[tuple[int, str | None], int] = {}
 
     def segment_count(self, term_hash: int, project: str | None) -> int:
-        """Return the number of segments with a term.
-
-        In one project or (None) in all.
-        """
+        """Return the number of segments with a term, in one project or all (None)."""
         total = self._cached.get((term_hash, project))
         if total is None:
             if len(self._cached) >= _REMEMBERED:

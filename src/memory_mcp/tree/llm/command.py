@@ -22,7 +22,7 @@ from typing import IO
 from memory_mcp.base import machine, paths
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.tree.llm.answer import Reply, Unavailable, Unusable, parse_answer
-from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.material import Prompt
 
 #: Version of the question's form.
 _VERSION = 1

@@ -54,7 +54,6 @@ class Decision:
 
     text: str
     sources: tuple[Source, ...]
-    answer_order: tuple[int, str]
 
 
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
@@ -73,7 +72,7 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
         if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in PICKERS:
             for match in _PICKED.finditer(event.text):
                 source = Source(event.event_id, *match.span())
-                decisions.append(_make_decision(clean_text(match[1]), clean_text(match[2]), (source,), event))
+                decisions.append(_make_decision(clean_text(match[1]), clean_text(match[2]), (source,)))
         elif event.role is Role.ASSISTANT and event.type is EventType.ASSISTANT_MESSAGE and not event.speaker:
             question_event = event
         elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and call_id:
@@ -90,23 +89,19 @@ def _reply_decisions(event: Event, call: Event | None) -> list[Decision]:
     if not matches and call is not None and event.metadata.get("is_error"):
         line = call.text.partition("\n")[0]
         answered = Source(event.event_id, 0, len(event.text))
-        return [_make_decision(clean_text(line), clean_text(event.text), (answered, Source(call.event_id, 0, len(line))), event)]
+        return [_make_decision(clean_text(line), clean_text(event.text), (answered, Source(call.event_id, 0, len(line))))]
     return [
         _make_decision(
             clean_text(match["question"].replace("> ", " ")),
             clean_text(match["answer"]),
             (Source(event.event_id, *match.span()),),
-            event,
         )
         for match in matches
     ]
 
 
 def _answer_decision(question_event: Event, answer_event: Event) -> Decision | None:
-    """Return question and answer; None if they decide nothing.
-
-    None for long or mere permissions, an option of an unknown list, a question back, and words that name too little.
-    """
+    """None for long or mere permissions, an option of an unknown list, a question back, or words that name too little."""
     text = answer_event.text.strip()
     if not text or len(text) > _MAX_ANSWER or text[0] in "/!<[" or "\n\n" in text:
         return None
@@ -135,7 +130,7 @@ def _answer_decision(question_event: Event, answer_event: Event) -> Decision | N
     # The answer comes first: the one who gave it decided.
     answered = Source(answer_event.event_id, start, start + len(text))
     sources = (answered, Source(question_event.event_id, cut + question.start, cut + question.end))
-    decision = _make_decision(clean_text(words_of_question), clean_text(answer), sources, answer_event)
+    decision = _make_decision(clean_text(words_of_question), clean_text(answer), sources)
     telling_words = {w.key for w in read_words(decision.text) if w.key and w.weight > _MIN_TELLING_WEIGHT}
     return decision if len(telling_words) >= _MIN_TELLING_WORDS else None
 
@@ -153,5 +148,5 @@ def _find_named_option(text: str, question_spans: Sequence[Span], answer: str) -
     return None
 
 
-def _make_decision(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
-    return Decision(f"{shorten(question, _MAX_QUESTION)} {shorten(answer, _MAX_ANSWER_SHOWN)}", sources, event.order)
+def _make_decision(question: str, answer: str, sources: tuple[Source, ...]) -> Decision:
+    return Decision(f"{shorten(question, _MAX_QUESTION)} {shorten(answer, _MAX_ANSWER_SHOWN)}", sources)

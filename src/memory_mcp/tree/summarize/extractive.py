@@ -5,11 +5,16 @@ Invariants
 2. Every bullet consists of words of the events, shortened: a sentence, an item of a recap, a question with its answer, or the
 message of a commit. Its sources are where these words are.
 
+A recap covers everything since the one before it, ten segments or more: a statement of it belongs to the stretches that name
+most of what it names.
+
 Change here: titles, bullets, keywords.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.event import Event, Role, is_recap
 from memory_mcp.model.toc import MemoryKind, TocNode
@@ -18,14 +23,13 @@ from memory_mcp.tree.summarize.decisions import decisions_of
 from memory_mcp.tree.summarize.keywords import choose_keywords
 from memory_mcp.tree.summarize.kinds import cues_of, kind_of
 from memory_mcp.tree.summarize.outcome import Outcome, deeds_of, outcome_of
-from memory_mcp.tree.summarize.recalled import RecalledStatement, recall_statements
-from memory_mcp.tree.summarize.recap import RecapSection
+from memory_mcp.tree.summarize.recap import RecapSection, Statement, statements_of
 from memory_mcp.tree.summarize.rollup import roll_up
 from memory_mcp.tree.summarize.select import MAX_BULLETS, bullets_of, drop_repeats, headlines_of
 from memory_mcp.tree.summarize.sentences import clean_text, shorten
 from memory_mcp.tree.summarize.stretch import Sentence, Stretch, Voice, read_stretch
 from memory_mcp.tree.summarize.titles import HEADLINE_WIDTH, MAX_TITLE, REQUEST_WIDTH, join_terms, make_headline
-from memory_mcp.tree.summarize.vocabulary import is_vague, keys_of
+from memory_mcp.tree.summarize.vocabulary import is_vague, keys_of, read_words
 
 #: A word that may be capitalized: not an identifier.
 _PLAIN = lazy_pattern(r"[a-z]+(?=[ ,.:;!]|$)")
@@ -35,6 +39,64 @@ MAX_SUMMARY = 300
 MAX_COMMAND = 80
 #: Most bullets from a recap, from answered questions and from commits; the rest is for other sentences.
 MAX_RECALLED, MAX_DECISIONS, MAX_DEEDS = 4, 3, 3
+#: Least share, by rarity, and least number of a statement's telling words that a stretch must hold.
+MIN_SHARE, MIN_WORDS = 0.6, 3
+#: Least weight of a telling word.
+_MIN_TELLING_WEIGHT = 0.3
+#: Least share of a statement's words in the sentence cited in addition to the recap.
+_MIN_PROOF = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledStatement:
+    """A recap's statement about the stretch, with its sources.
+
+    They are the recap, and the sentence of the stretch that shares most words.
+    """
+
+    statement: Statement
+    sources: tuple[Source, ...]
+
+
+@lru_cache(maxsize=32)
+def _weigh_statements(text: str) -> list[tuple[Statement, dict[str, float], float]]:
+    """Return statements, their words' rarities and the sums."""
+    statements = [
+        (s, {w.key: w.rarity for w in read_words(s.text) if w.key and w.weight >= _MIN_TELLING_WEIGHT})
+        for s in statements_of(text)
+    ]
+    return [(statement, rarities, sum(rarities.values())) for statement, rarities in statements]
+
+
+def recall_statements(stretch: Stretch, recap: Event, is_own_recap: bool) -> list[RecalledStatement]:
+    """Return at most 12 statements about the stretch.
+
+    A statement belongs if the stretch holds at least 3 of its telling words and 60 % of their rarity. What was done last
+    and what was left open belong only to the stretch that holds the recap: `is_own_recap`.
+    """
+    ranked = []
+    for statement, rarities, total_rarity in _weigh_statements(recap.text):
+        last = statement.section in (RecapSection.OPEN, RecapSection.NOW)
+        if last and not is_own_recap:
+            continue
+        shared_keys = [key for key in rarities if key in stretch.counts]
+        share = sum(rarities[key] for key in shared_keys) / total_rarity if total_rarity else 0.0
+        if not last and (share < MIN_SHARE or len(shared_keys) < MIN_WORDS):
+            continue
+        about = sum(stretch.salience[key] for key in shared_keys) / (6.0 + len(rarities)) ** 0.75
+        ranked.append((-about * share, statement, frozenset(rarities)))
+    ranked.sort(key=lambda f: (f[0], f[1].start))
+    chosen = []
+    sentences = [(sentence, sentence.keys) for sentence in stretch.sentences] if ranked else []
+    for _, statement, keys in ranked[:12]:
+        sources = [Source(recap.event_id, statement.start, statement.end)]
+        # The sentence of the stretch that shares most words is cited too.
+        shared = [len(keys & sentence_keys) for _, sentence_keys in sentences]
+        if keys and shared and (most := max(shared)) >= _MIN_PROOF * len(keys):
+            best, _ = sentences[shared.index(most)]
+            sources.append(Source(best.event.event_id, best.start, best.end))
+        chosen.append(RecalledStatement(statement, tuple(sources)))
+    return chosen
 
 
 class ExtractiveSummarizer:
@@ -80,10 +142,7 @@ class ExtractiveSummarizer:
 def _make_title(
     stretch: Stretch, heads: Sequence[Sentence], recalled: Sequence[RecalledStatement], outcome: Outcome | None
 ) -> str:
-    """Return the request with its outcome.
-
-    A recap's statement replaces a vague request or one that no user made.
-    """
+    """A recap's statement replaces a vague request or one that no user made."""
     # An outcome that names nothing ("all tests pass") does not shorten the request.
     width = REQUEST_WIDTH if outcome and outcome.is_specific else HEADLINE_WIDTH
     head = _choose_headline(stretch, heads, width)
@@ -118,10 +177,7 @@ def _capitalize_first(text: str) -> str:
 def _make_bullets(
     stretch: Stretch, events: Sequence[Event], recalled: Sequence[RecalledStatement], outcomes: Sequence[Outcome]
 ) -> tuple[BulletDraft, ...]:
-    """Return at most 8 bullets, no two alike.
-
-    Those of the recap come first, all others in the order of their events' ids, which is that of time.
-    """
+    """At most 8, no two alike: those of the recap first, the others in order of time."""
     open_tasks = [t for t in recalled if t.statement.section is RecapSection.OPEN][:1]
     done = [t for t in recalled if t not in open_tasks][:MAX_RECALLED]
     drafts = [

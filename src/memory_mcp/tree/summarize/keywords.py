@@ -15,8 +15,8 @@ MAX_PHRASE = 32
 _CANDIDATES = 40
 
 
-def choose_keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """Return at most `limit` telling terms as written, best first.
+def choose_keywords(stretch: Stretch) -> tuple[str, ...]:
+    """Return at most 12 telling terms as written, best first.
 
     Two words that go together are one term; no word is in two.
     """
@@ -37,7 +37,7 @@ def choose_keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, .
     chosen: list[str] = []
     used: set[str] = set()
     for key in ranked:
-        if len(chosen) >= limit:
+        if len(chosen) >= MAX_KEYWORDS:
             break
         if key in used:
             continue
@@ -51,18 +51,15 @@ def choose_keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, .
     return tuple(chosen)
 
 
-def keywords_of(texts: Sequence[str], limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
+def keywords_of(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the telling terms of texts that are not events."""
     text = "\n".join(texts)
     message = Event(event_id(0, "", text), "", 0, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, Trust.ASSISTANT, text, "")
-    return choose_keywords(read_stretch([message]), limit)
+    return choose_keywords(read_stretch([message]))
 
 
 def _best_phrases(stretch: Stretch, candidate_keys: set[str]) -> dict[str, tuple[str, str, str]]:
-    """Return each word's best phrase: both keys, and as written.
-
-    Two plain words adjacent at least twice, seldom apart, and found as written in a text.
-    """
+    """Two plain words adjacent at least twice, seldom apart, and found as written in a text."""
     best: dict[str, tuple[float, tuple[str, str, str]]] = {}
     texts: list[str] = []
     for (left_word, right_word), times in _count_pairs(stretch, candidate_keys).items():

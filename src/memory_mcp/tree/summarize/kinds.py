@@ -12,10 +12,7 @@ from memory_mcp.tree.summarize.patterns import compile_pattern, contains_any, is
 
 
 class Cue:
-    """Indications of a sentence's words, as bits of an int.
-
-    IntFlag costs more than the patterns do.
-    """
+    """Indications of a sentence's words, as bits of an int: IntFlag costs more than the patterns do."""
 
     DECISION = 1
     CAUSE = 2
@@ -267,10 +264,7 @@ _LETTERS = lazy_pattern("[a-z]*")
 
 
 class _Openers(dict[str, int]):
-    """Cache of what a sentence may be by its first token.
-
-    With it most patterns are never tried. A full cache is emptied.
-    """
+    """What a sentence may be by its first token: most patterns are never tried. A full cache is emptied."""
 
     def __missing__(self, token: str) -> int:
         if len(self) > _OPENERS_LIMIT:
@@ -290,10 +284,7 @@ OPENERS = _Openers()
 
 
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
-    """Return a sentence's cues among `triggered`.
-
-    A question mark at the end gives `Cue.QUESTION` in any case.
-    """
+    """Return a sentence's cues among `triggered`, `Cue.QUESTION` for a question mark at the end."""
     cues = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
     if triggered:
         folded = text.lower()

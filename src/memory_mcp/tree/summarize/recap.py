@@ -156,10 +156,7 @@ def _lead_statement(text: str, start: int, end: int) -> Iterator[Statement]:
 
 
 def _heading_section(line: str) -> tuple[RecapSection | None] | None:
-    """Return a heading's section in a tuple; else None.
-
-    A section that is skipped is (None,).
-    """
+    """Return a heading's section in a tuple, (None,) for one that is skipped."""
     match = _HEADING.fullmatch(line.rstrip())
     if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
         return None

@@ -15,7 +15,7 @@ from typing import TypeVar
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.tree.summarize.base import RollUp
 from memory_mcp.tree.summarize.select import are_alike, drop_repeats
-from memory_mcp.tree.summarize.themes import LABEL_WIDTH, themes_of, write_themes
+from memory_mcp.tree.summarize.themes import themes_of, write_themes
 from memory_mcp.tree.summarize.titles import MAX_TITLE, join_terms, without_date
 from memory_mcp.tree.summarize.vocabulary import keys_of, read_words
 
@@ -49,7 +49,7 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     worth = {word.key: value for term, value in ranked.items() for word in read_words(term) if word.key}
     themes = themes_of(children)
     title = ""
-    labels = (theme.label(LABEL_WIDTH) for theme in themes[: 2 * MAX_NAMED])
+    labels = (theme.label for theme in themes[: 2 * MAX_NAMED])
     for label in drop_repeats(filter(keys_of, labels), keys_of, MAX_NAMED):
         if len(title) + len(label) + 2 <= MAX_TITLE:
             title += f"; {label}" if title else label
@@ -89,7 +89,7 @@ def _choose_bullets(children: Sequence[TocNode], worth: dict[str, float], limit:
     ]
     passing = [at for at in positions if children[at[0]].bullets[at[1]].kind is MemoryKind.OBSERVATION]
     weighed: list[tuple[float, tuple[int, int], set[str]]] = []
-    for i, index in (*_sample_evenly(durable, MAX_WEIGHED // 2), *_sample_evenly(passing, MAX_WEIGHED // 2)):
+    for i, index in (*_sample_evenly(durable), *_sample_evenly(passing)):
         bullet = children[i].bullets[index]
         keys = keys_of(bullet.text)
         relevance = math.fsum(worth.get(key, 0.0) for key in keys) / (6.0 + len(keys))
@@ -110,7 +110,8 @@ def _choose_bullets(children: Sequence[TocNode], worth: dict[str, float], limit:
     return tuple(children[i].bullets[index] for i, index in sorted(chosen))
 
 
-def _sample_evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
+def _sample_evenly(items: Sequence[Item]) -> Sequence[Item]:
+    most = MAX_WEIGHED // 2
     if len(items) <= most:
         return items
     return [items[i * len(items) // most] for i in range(most)]

@@ -49,11 +49,8 @@ _LEANING = lazy_pattern(
 )
 
 
-def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """Return the best sentences for bullets, in order.
-
-    They score above 0, and no two say the same.
-    """
+def bullets_of(stretch: Stretch) -> list[Sentence]:
+    """Return the best sentences for bullets, in order; no two say the same."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = []
@@ -63,7 +60,7 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
         bound = _score_bullet(s, dialogue, last) if is_exact else _add_cue_scores(s, s.information, s.cues, dialogue, last)
         bounded.append((bound, at, s))
     best = takewhile(lambda ranked: ranked[0] > 0, _best_first(bounded, lambda s, _: _score_bullet(s, dialogue, last)))
-    chosen = drop_repeats(best, lambda ranked: ranked[2].keys, limit)
+    chosen = drop_repeats(best, lambda ranked: ranked[2].keys, MAX_BULLETS)
     return [s for _, _, s in sorted(chosen, key=itemgetter(1))]
 
 
@@ -125,10 +122,7 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Return the sentences that name the stretch, best first.
-
-    Each is at least half in words of its own.
-    """
+    """Return the sentences that name the stretch, best first, each half in new words."""
     dialogue, records = stretch.is_dialogue, stretch.records
     request_keys = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.has_session_name else set()
     eager = []

@@ -103,10 +103,7 @@ def reply_spans(text: str) -> list[Span]:
 
 
 def error_spans(text: str, most: int = MAX_ERRORS) -> list[Span]:
-    """Return the last error lines of an output, at most `most`.
-
-    Only the last 4,000 characters are read.
-    """
+    """Return the last `most` error lines of an output's last 4,000 characters."""
     offset = max(0, len(text) - TAIL)
     tail = text[offset:]
     if not _hints_at_error(tail):

@@ -322,10 +322,7 @@ _OFTEN, _SHORT, _SHORTER = 0.012, 5, 3
 
 
 def _lower_common_words(counts: Mapping[str, float], words: Mapping[str, Word], salience: dict[str, float]) -> None:
-    """Lower the salience of an unknown language's common words.
-
-    In every language these are the ones that say least.
-    """
+    """In every language these are the words that say least."""
     total = sum(counts.values()) or 1.0
     for key, count in counts.items():
         word = words[key]

@@ -40,7 +40,7 @@ _LEANS = lazy_pattern(
 _NAME_WIDTH = 72
 #: Most characters of a theme's name in a title, and what it costs a name to be cut there. With 48 instead of 59, and two names
 #: instead of three, a title has room for terms: right month first by titles alone for 25 instead of 14 of 100 questions.
-LABEL_WIDTH, _CUT = 48, 1.5
+_LABEL_WIDTH, _CUT = 48, 1.5
 #: Factor on the weight of terms of a single item, which make a theme only if nothing is shared.
 _ALONE = 0.3
 #: Least characters of a meaningful name.
@@ -73,20 +73,18 @@ class Theme:
     share: float
     children: tuple[int, ...]
 
-    def label(self, width: int) -> str:
-        """Return the name, after a term if vague."""
-        name = _cut_name(self.name, width)
+    @property
+    def label(self) -> str:
+        """The name in a title, after a term if vague."""
+        name = _cut_name(self.name, _LABEL_WIDTH)
         if not self.terms or not is_vague(read_words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
-        room = width - len(self.terms[0]) - 2
+        room = _LABEL_WIDTH - len(self.terms[0]) - 2
         return f"{self.terms[0]}: {_cut_name(self.name, room)}" if room >= _MIN_NAME else name
 
 
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
-    """Return at most 8 themes, the largest first.
-
-    The 240 largest children with bullets are compared.
-    """
+    """Return at most 8 themes of the 240 largest children with bullets, largest first."""
     # In steps of the square root of two, so that one more event seldom changes a share.
     sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
     total_size = math.fsum(sizes) or 1.0
@@ -183,7 +181,7 @@ def _rate_name(name: str, share: float, weight_of_term: Mapping[str, float]) -> 
         fit *= 0.2
     if _LEANS.match(name) or name.endswith(QUESTION_MARKS):
         fit *= 0.5
-    return float(fit * share**0.25 / (2 if "…" in name else _CUT if len(name) > LABEL_WIDTH else 1))
+    return float(fit * share**0.25 / (2 if "…" in name else _CUT if len(name) > _LABEL_WIDTH else 1))
 
 
 def _child_subjects(child_index: int, child: TocNode, size: float) -> list[Subject]:

@@ -79,22 +79,19 @@ def render_briefing(
     calendar: Calendar,
     budget: int,
     factor: float = 1.0,
-    head: str = HEAD,
     unsummarised: int = 0,
 ) -> str:
     """Return a fenced text within the budget, newest first.
 
-    "" if nothing fits or there is no content.
-
-    Pinned memories come first, with up to 55% of the budget if there are stretches. No statement is repeated.
-    `unsummarised` is the number of stretches that wait for an agent's summary, shown from a budget of 120 tokens on;
-    `factor` multiplies estimated tokens, `head` is the first line.
+    "" if nothing fits or there is no content. Pinned memories come first, with up to 55% of the budget if there are
+    stretches. No statement is repeated. `unsummarised` is the number of stretches that wait for an agent's summary, shown
+    from a budget of 120 tokens on; `factor` multiplies estimated tokens.
     """
     by_time = sorted(stretches, key=lambda s: -s.at_ms)
     pins = sorted(pinned, key=lambda p: (-p.at_ms, p.pinned_id))
     roomy = budget >= _FULL_PAGE_TOKENS * factor
     last = [UNSUMMARISED.format(count="1 stretch is" if unsummarised == 1 else f"{unsummarised:,} stretches are")]
-    page = _Page(budget, factor, [*(last if unsummarised else []), MORE] if roomy else [], head)
+    page = _Page(budget, factor, [*(last if unsummarised else []), MORE] if roomy else [], HEAD)
     pin_budget = budget * _PINNED_SHARE if by_time else budget
     heading = [PINNED] if roomy else []
     for memory in pins:

@@ -37,10 +37,7 @@ class Finding:
 
 
 def check_store(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """Return all findings in what is derived, by rule.
-
-    Reads the whole store; events not derived yet are no finding.
-    """
+    """Return all findings in what is derived, by rule. Reads the whole store."""
     storage.drop_caches()
     cuts = {c.key: c for c in storage.toc.iter_cuts()}
     nodes = {n.node_id: n for n in storage.toc.iter_nodes()}

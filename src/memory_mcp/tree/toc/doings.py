@@ -124,16 +124,19 @@ def join_work(parts: Sequence[WorkDone]) -> WorkDone:
     )
 
 
+def is_prompt(event: Event) -> bool:
+    """Return whether a person wrote a message; recaps and client records are none."""
+    is_written = event.type is EventType.USER_MESSAGE and event.role is Role.USER and event.trust is not Trust.AGENT_NOTE
+    return is_written and not mark_of(event, RECAP) and not mark_of(event, RECORD)
+
+
 def request_of(event: Event) -> QuotedSpan | None:
     """Return a message's request, None if it has none.
 
-    It is the first prose of three words and more, up to 300 characters.
-
-    None if no person wrote it, for recaps, client records and interruptions, and if it is only chatter.
+    It is the first prose of three words and more, up to 300 characters. None if no person wrote it, for recaps, client
+    records and interruptions, and if it is only chatter.
     """
-    if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
-        return None
-    if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith(INTERRUPTED):
+    if not is_prompt(event) or event.text.startswith(INTERRUPTED):
         return None
     text = event.text[:_MAX_READ]
     spans = reply_spans(text) if "tool_use_id" in event.metadata else find_spans(text)

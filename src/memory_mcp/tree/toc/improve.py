@@ -48,11 +48,10 @@ class _PeriodContents:
 def worth_improving(cuts: Iterable[Segment], taken_ids: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
     """Return the nodes that are due, most valuable first.
 
-    Pure; `taken_ids` have a text of their own and are left out.
-
-    First the segments and days of today and yesterday, then longer periods and older days by their events,
-    then older segments by their size. Open segments and days are due an hour after their last event, longer
-    periods after a day; segments must have 200 tokens, older ones 1000, and periods two children.
+    Pure; `taken_ids` have a text of their own and are left out. First the segments and days of today and yesterday, then
+    longer periods and older days by their events, then older segments by their size. Open segments and days are due an hour
+    after their last event, longer periods after a day; segments must have 200 tokens, older ones 1000, and periods two
+    children.
     """
     fresh_days = {calendar.day_of(now_ms), calendar.day_of(now_ms - _SETTLED_LONG_MS)}
     ranked: list[tuple[int, int, int, NodeId]] = []
@@ -99,10 +98,7 @@ class Improver:
         return [i for i in due_ids if i not in failed_ids or (i, self._source_digest(i)) not in unusable]
 
     def collect_material(self, node_id: NodeId) -> Material | None:
-        """Return what a node is written from.
-
-        None if it is gone or holds nothing to cite.
-        """
+        """Return what a node is written from; None if nothing can be cited."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             children = self._stored_children(node_id)
             cited = self._storage.grips.get_grips({g for child in children for b in child.bullets for g in b.grip_ids})
@@ -130,9 +126,8 @@ class Improver:
     def publish(self, material: Material, written: CheckedSummary, model: str) -> bool:
         """Give a node its new words in one transaction.
 
-        The caller holds the publishing lock.
-
-        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something else than `material`.
+        The caller holds the publishing lock. Return False, writing nothing, when it is gone, pinned, has other words by now,
+        or holds something else than `material`.
         """
         stored = self._storage.toc.get_nodes([material.node_id]).get(material.node_id)
         if (

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence, Set
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.base.text import term_set
-from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
+from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.tree.summarize.kinds import Cue, cues_of, is_chatter, is_errand, kind_of
 from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans
-from memory_mcp.tree.toc.doings import INTERRUPTED, is_telling
+from memory_mcp.tree.toc.doings import INTERRUPTED, is_prompt, is_telling
 
 #: Characters of a message, and of an instruction; sentences of a message, and terms of an instruction.
 _LONGEST_MESSAGE, _LONGEST, _MOST_SENTENCES = 600, 200, 4
@@ -107,9 +107,9 @@ def list_instructions(events: Sequence[Event]) -> list[Instruction]:
             continue
         previous = last_by_stream.get(event.stream)
         last_by_stream[event.stream] = event
-        if event.thread or len(event.text) > _LONGEST_MESSAGE or event.trust is Trust.AGENT_NOTE:
+        if event.thread or len(event.text) > _LONGEST_MESSAGE:
             continue
-        if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith((INTERRUPTED, "/")):
+        if not is_prompt(event) or event.text.startswith((INTERRUPTED, "/")):
             continue
         is_correction = "tool_use_id" in event.metadata or (previous is not None and previous.text.startswith(INTERRUPTED))
         instructions += _read_sentences(event, is_correction)

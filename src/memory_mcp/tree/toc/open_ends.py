@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.model.event import RECAP, RECORD, Event, EventType, Role, Trust, mark_of
+from memory_mcp.model.event import RECORD, Event, EventType, Role, mark_of
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import split_words
@@ -17,7 +17,7 @@ from memory_mcp.tree.outcomes.failures import telling_line
 from memory_mcp.tree.outcomes.runs import changes_files
 from memory_mcp.tree.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, Span, clean_text, error_spans, find_spans
-from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, is_telling, request_of
+from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, is_prompt, is_telling, request_of
 from memory_mcp.tree.toc.statements import QUESTION
 from memory_mcp.tree.toc.tasks import is_list_call, is_list_tool, pending_tasks
 
@@ -118,17 +118,12 @@ def _turns_of(events: Sequence[Event]) -> list[_Turn]:
         if event.text.startswith(INTERRUPTED):
             if turns:
                 turns[-1].is_stopped = True
-        elif _is_prompt(event):
+        elif is_prompt(event):
             turns.append(_Turn(event, []))
         elif turns and _is_act(event):
             turns[-1].acts.append(event)
             turns[-1].is_stopped = False
     return turns
-
-
-def _is_prompt(event: Event) -> bool:
-    written = event.type is EventType.USER_MESSAGE and event.role is Role.USER and event.trust is not Trust.AGENT_NOTE
-    return written and not mark_of(event, RECAP) and not mark_of(event, RECORD)
 
 
 def _is_act(event: Event) -> bool:
@@ -160,17 +155,13 @@ def _find_cause(turn: _Turn, events: Sequence[Event]) -> Cause | None:
     last = turn.acts[-1]
     if last.type not in _MESSAGES:
         # Some sources record no words of the agent: nothing can be told of how their turns end.
-        return Cause.UNFINISHED if any(e.type in _MESSAGES for e in events) or _turn_count(events) == 1 else None
+        return Cause.UNFINISHED if any(e.type in _MESSAGES for e in events) or sum(map(is_prompt, events)) == 1 else None
     if last.type is EventType.ASSISTANT_STOP:
         return None
     if last.text.rstrip().endswith(_LEADS):
         return Cause.UNFINISHED
     has_tools = any(event.type is EventType.TOOL_CALL for event in events)
     return Cause.UNFINISHED if not has_tools and _announces_next(last.text) else None
-
-
-def _turn_count(events: Sequence[Event]) -> int:
-    return sum(map(_is_prompt, events))
 
 
 def _announces_next(text: str) -> bool:

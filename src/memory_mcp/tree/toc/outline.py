@@ -16,17 +16,11 @@ class Outline:
         self._sums = [0, *accumulate(count for _, count in days)]
 
     def count_segments(self, first_day: str, after_day: str) -> int:
-        """Return the number of segments filed under a day span.
-
-        Days are YYYY-MM-DD, the last one excluded.
-        """
+        """Return the number of segments of a span of days, the last one excluded."""
         return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
 
     def days(self, first_day: str, after_day: str) -> list[str]:
-        """Return the days of a span that have segments.
-
-        `after_day` is excluded.
-        """
+        """Return the days of a span that have segments, without `after_day`."""
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def has_segments(self, node_id: NodeId) -> bool:
@@ -36,9 +30,8 @@ class Outline:
     def children(self, node_id: NodeId) -> list[NodeId]:
         """Return the children that have segments, by time.
 
-        Of the root or of a period above days.
-
-        A month's are all weeks that it shares a day with, though the segments of a week may be in the other month.
+        Of the root or of a period above days. A month's are all weeks that it shares a day with, though the segments of a
+        week may be in the other month.
         """
         if node_id == ROOT:
             return list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day in self._days))

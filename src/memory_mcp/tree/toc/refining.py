@@ -52,9 +52,8 @@ class RefinementSearch:
     def iter_due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[DueNode]:
         """Yield what is due on days of a span, newest first.
 
-        A day is due that is over once none of its segments is.
-
-        Days (YYYY-MM-DD) are those of the memory's calendar; `after_day` is excluded. Reads 60 days at a time.
+        A day is due that is over once none of its segments is. Days (YYYY-MM-DD) are those of the memory's calendar;
+        `after_day` is excluded. Reads 60 days at a time.
         """
         days = self._storage.toc.list_days(self._project, first_day, after_day)
         while days:
@@ -97,10 +96,7 @@ class RefinementSearch:
 
 
 def mark_requests(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store when (UTC ms) sessions of projects ended.
-
-    The next sessions of these show what is due.
-    """
+    """Store when (UTC ms) sessions ended: the projects' next ones show what is due."""
     storage.outbox.set_positions({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 

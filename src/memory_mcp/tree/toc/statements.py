@@ -95,10 +95,8 @@ _LASTING = lazy_pattern(r"\b(?:always|never|must|do not|don['’]t|from now on)\
 def label_of(statement: QuotedStatement) -> tuple[int, str] | None:
     """Return a statement's rank and label, None without one.
 
-    The lowest rank is the most important.
-
-    Questions and announcements are none, and what is open is not known by its words (see `Stretch.open_ends`). 0 decision,
-    1 constraint or preference, 3 procedure or note, 4 to 6 results.
+    The lowest rank is the most important. Questions and announcements are none, and what is open is not known by its words
+    (see `Stretch.open_ends`). 0 decision, 1 constraint or preference, 3 procedure or note, 4 to 6 results.
     """
     text = _COMPARISON.sub("", statement.text)
     if cues_of(text, 0) & Cue.QUESTION or statement.text.rstrip().endswith(":"):
@@ -225,10 +223,7 @@ def changed_files(doings: WorkDone) -> str:
 
 
 def node_outcome(node: TocNode) -> str:
-    """Return a segment's last bullet on a result or cause.
-
-    Bullets that its title has are skipped.
-    """
+    """Return a segment's last bullet on a result or cause that its title lacks."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         if bullet.kind in _RULES:  # never a result, and most bullets of some nodes

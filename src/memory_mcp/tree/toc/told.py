@@ -77,10 +77,7 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return an event's speaker; None for tool output.
-
-    A recap is the agent's.
-    """
+    """Return an event's speaker, the agent for a recap; None for tool output."""
     if event.trust is Trust.AGENT_NOTE and event.role is not Role.USER:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)

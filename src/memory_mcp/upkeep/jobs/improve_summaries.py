@@ -22,7 +22,7 @@ from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.llm.answer import MAX_OUT, Rarity, Reply, Unavailable, Unusable, check_label, check_summary
-from memory_mcp.tree.llm.prompt import Prompt, label_prompt, summary_prompt
+from memory_mcp.tree.llm.material import Prompt, label_prompt, summary_prompt
 from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp.tree.toc.improve import Improver
 from memory_mcp.upkeep.jobs.base import JobReport
