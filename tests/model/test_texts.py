@@ -107,7 +107,7 @@ def test_a_text_that_tells_of_the_mark_stays_whole(text: str) -> None:
     assert remove_own_output(f" {json.dumps(text)} and more") == f" {json.dumps(text)} and more"
 
 
-@pytest.mark.parametrize("name", ["model/sentinel.py", "model/fencing.py", "importers/own_output.py", "server/wire.py"])
+@pytest.mark.parametrize("name", ["model/sentinel.py", "model/fencing.py", "importers/own_output.py", "server/schema.py"])
 def test_the_source_of_this_program_stays_whole(name: str) -> None:
     text = files("memory_mcp").joinpath(name).read_text()
     numbered = "".join(f"{number:6d}\u2192{line}" for number, line in enumerate(f"{text}\n# {MARK}".splitlines(True), 1))

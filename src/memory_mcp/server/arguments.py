@@ -27,10 +27,7 @@ def list_arguments(kind: Any) -> Mapping[str, tuple[Any, Argument, Any]]:
 
 
 def are_plain(kind: Any, values: Mapping[str, Any]) -> bool:
-    """Return whether all arguments of a request are there and plain.
-
-    For others the library converts or refuses values.
-    """
+    """Return whether all arguments are there and plain; the library converts or refuses others."""
     arguments = list_arguments(kind)
     if any(name not in values for name, (_, _, default) in arguments.items() if default is MISSING):
         return False

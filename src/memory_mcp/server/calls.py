@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from memory_mcp import __version__
 from memory_mcp.app import App
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: Revisions of the protocol whose clients greet before they call, and fields of a plain call.
 REVISIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
-CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
+_CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
 #: What the server says of itself, in every result of the newest revision in this order.
 SERVER_INFO = {
     "name": "memory-mcp",
@@ -130,6 +130,16 @@ def make_request(kind: type[Any], arguments: Mapping[str, Any], agent: str, key:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(map(_as_tuple, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def is_plain_call(params: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether a call has only a name, arguments and metadata."""
+    return (
+        isinstance(params, dict)
+        and params.keys() <= _CALL_FIELDS
+        and isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments"), dict | None)
+    )
 
 
 def note_call(tool: str, outcome: str, began: float) -> None:

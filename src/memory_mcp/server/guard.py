@@ -13,15 +13,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INVALID_PARAMS,
-    LOG_LEVEL_META_KEY,
-    SERVER_INFO_META_KEY,
-    CallToolResult,
-    GetPromptResult,
-    InputRequiredResult,
-    TextContent,
-)
+from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY, CallToolResult, GetPromptResult, InputRequiredResult, TextContent
 from pydantic import ValidationError
 
 from memory_mcp.base import metrics
@@ -29,7 +21,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable_value
 from memory_mcp.model.fencing import neutralize, neutralize_json
 from memory_mcp.server.apps import hide_pages
-from memory_mcp.server.calls import CALL_FIELDS, REVISIONS, note_call
+from memory_mcp.server.calls import REVISIONS, Answer, is_plain_call, note_call
 from memory_mcp.server.envelope import MODERN
 from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe
 from memory_mcp.server.progress import report_progress
@@ -111,18 +103,8 @@ class MemoryServer(MCPServer[Any]):
         context: Context[Any, Any] = Context(request_context=ctx, mcp_server=self)
         # Tools of ours never ask back.
         result = cast("CallToolResult", await self.call_tool(params["name"], params.get("arguments") or {}, context))
-        response: dict[str, Any] = {
-            "content": [{"text": block.text, "type": "text"} for block in result.content if isinstance(block, TextContent)],
-            "isError": result.is_error,
-        }
-        is_modern = ctx.protocol_version == MODERN
-        if is_modern:
-            response["resultType"] = "complete"
-        if result.structured_content is not None:
-            response["structuredContent"] = result.structured_content
-        if is_modern:
-            response["_meta"] = {SERVER_INFO_META_KEY: self._lowlevel_server.server_info_stamp}
-        return response
+        text = "".join(block.text for block in result.content if isinstance(block, TextContent))
+        return Answer(text, result.structured_content, result.is_error).as_result(ctx.protocol_version == MODERN)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -170,10 +152,7 @@ def _is_plain_call(ctx: ServerRequestContext[Any, Any]) -> bool:
     return (
         ctx.protocol_version in {*REVISIONS, MODERN}
         and ctx.session.client_params is not None
-        and isinstance(params, dict)
-        and params.keys() <= CALL_FIELDS
-        and isinstance(params.get("name"), str)
-        and isinstance(params.get("arguments"), dict | None)
+        and is_plain_call(params)
         and ("_meta" not in params or (ctx.meta is not None and LOG_LEVEL_META_KEY not in ctx.meta))
     )
 

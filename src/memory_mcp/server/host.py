@@ -73,10 +73,7 @@ class Host:
 
     @classmethod
     def of(cls, app: App) -> "Host":
-        """Return a host for an App that is open already.
-
-        It is not closed by the host.
-        """
+        """Return a host for an open App, which it does not close."""
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
@@ -187,10 +184,7 @@ class Host:
         return with_loss(app, response)
 
     def _run_counted(self, call: object, work: Callable[[App], T]) -> T:
-        """Run a reading call in this thread, listed as running.
-
-        Raises DeadlineExceeded if it is cancelled already, and what opening or the call raises.
-        """
+        """Raises DeadlineExceeded if the call is cancelled already, and what opening or the call raises."""
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():

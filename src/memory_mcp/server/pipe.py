@@ -84,10 +84,7 @@ class _Out:
         self._turn = anyio.Lock(fast_acquire=True)
 
     async def say(self, line: bytes) -> None:
-        """Write a whole line in a thread, one at a time.
-
-        A closed pipe is ignored, since reading ends then too.
-        """
+        """A closed pipe is ignored, since reading ends then too."""
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)

@@ -26,7 +26,7 @@ from memory_mcp.requests.entry import Entry
 from memory_mcp.requests.registry import load_entry
 from memory_mcp.server.arguments import are_plain
 from memory_mcp.server.caller import agent_name, relay_key
-from memory_mcp.server.calls import CALL_FIELDS, REVISIONS, Answer, Kit, make_request, note_call
+from memory_mcp.server.calls import REVISIONS, Answer, Kit, is_plain_call, make_request, note_call
 from memory_mcp.server.envelope import ENVELOPE, client_name, is_plain_listening, is_plain_meta, opens_modern
 from memory_mcp.server.errors import as_ours, describe
 from memory_mcp.server.progress import report_progress
@@ -165,7 +165,7 @@ class PlainMessages:
         agent = agent_name(client_name(meta)) if is_modern else self._agent
         if agent is None or _correlate(number) in self._calls or metrics.is_traced():
             return False
-        if not _is_plain_call(params) or params["name"] not in self._kit.tools:
+        if not is_plain_call(params) or params["name"] not in self._kit.tools:
             return False
         entry = load_entry(params["name"])
         arguments = {name: value for name, value in (params.get("arguments") or {}).items() if value is not None}
@@ -265,16 +265,6 @@ class ClientMessages:
                 missing -= 1
             except anyio.WouldBlock:
                 await anyio.sleep(_LOOK)
-
-
-def _is_plain_call(params: Any) -> bool:
-    """Return whether a call has only a name, arguments and metadata."""
-    return (
-        isinstance(params, dict)
-        and params.keys() <= CALL_FIELDS
-        and isinstance(params.get("name"), str)
-        and isinstance(params.get("arguments"), dict | None)
-    )
 
 
 def _correlate(number: str | int) -> str | int:

@@ -84,10 +84,7 @@ def _read_page(app: App, node_and_cursor: str, caller: Caller) -> Any:
 
 
 def _read_session(app: App, session_id: str, caller: Caller) -> "Events":
-    """Return the first `_EVENTS` events of a session.
-
-    Raises NotFound where there are none.
-    """
+    """Raises NotFound where there are no events."""
     from memory_mcp.requests.events import GetEvents
 
     events: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
@@ -99,9 +96,8 @@ def _read_session(app: App, session_id: str, caller: Caller) -> "Events":
 async def _read_json(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], key: object) -> str:
     """Return what `find` returns, as compact JSON without our tags.
 
-    A notice says where events are lost; `what` names the resource in the log. Raises
-    ResourceNotFoundError for NotFound and InvalidQuery, ResourceError for anything else, each with our
-    text.
+    A notice says where events are lost; `what` names the resource in the log. Raises ResourceNotFoundError for NotFound and
+    InvalidQuery, ResourceError for anything else, each with our text.
     """
 
     def work(app: App) -> dict[str, Any]:

@@ -141,10 +141,7 @@ class Service:
         self._deriver.hurry()
 
     def _on_read(self) -> None:
-        """Have waiting events derived, and the indexes looked at.
-
-        The indexes at most every `WATCH` seconds. During an import no event is derived for that.
-        """
+        """The indexes are looked at every `WATCH` seconds at most. During an import no event is derived for that."""
         self._read = time.monotonic()
         if self.pending and not self._importing:
             self._deriver.hurry()
@@ -252,10 +249,7 @@ class Service:
 
     @property
     def _importing(self) -> bool:
-        """Whether an import sends one file after the other.
-
-        One that has sent nothing for `_QUIET` seconds does not count.
-        """
+        """One that has sent nothing for `_QUIET` seconds does not count."""
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
@@ -368,10 +362,7 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
-        """Stop all background work side by side, then close the App.
-
-        Each of them is waited for `_PATIENCE` seconds at most.
-        """
+        """Stop all background work side by side, each for `_PATIENCE` seconds at most, then close the App."""
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
         stops += [self._deriver.stop, self._tender.stop, self._counter.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]

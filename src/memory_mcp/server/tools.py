@@ -18,8 +18,7 @@ from memory_mcp.server.apps import page_meta
 from memory_mcp.server.arguments import list_arguments
 from memory_mcp.server.caller import agent_name, relay_key
 from memory_mcp.server.calls import Answer, Kit, make_request
-from memory_mcp.server.schema import lean_input
-from memory_mcp.server.wire import output_schema
+from memory_mcp.server.schema import lean_input, output_schema
 
 #: What clients are told of a tool: none of them knows anything but the memory, and none takes anything away.
 _HINTS = {
