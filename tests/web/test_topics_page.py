@@ -13,7 +13,7 @@ from memory_mcp.requests.one_topic import GetTopic, LabelTopic
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.topic_map import GetTopicMap
+from memory_mcp.requests.topics import GetTopicMap
 from tests import topics
 from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, draft

@@ -73,10 +73,7 @@ def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Mar
 
 
 def shade_step(count: int, most: int) -> int:
-    """Return a shade: 0 for no count, else 1 to `STEPS`.
-
-    By the square root, so that quiet days show.
-    """
+    """Return a shade by the root, so that quiet days show: 0 for none, else 1 to `STEPS`."""
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
 

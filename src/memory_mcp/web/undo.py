@@ -70,16 +70,12 @@ class WaitingActs:
 
     def __init__(
         self,
-        wait_s: float = WAIT,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE,
     ) -> None:
-        """`wait_s` is how long an act waits, `patience_s` how long `show` waits for a preview (seconds)."""
-        self.wait_s = wait_s
+        """`patience_s` is how long `preview_act` waits for a preview (seconds)."""
         self._patience_s = patience_s
         self._sleep = sleep
-        self._clock = clock
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
     async def preview_act(self, owner: str, subject: Mapping[str, Any], look: Work, work: Work) -> Pending:
@@ -115,7 +111,7 @@ class WaitingActs:
         """Start the waiting time of an act that is shown."""
         if pending.stage is not Stage.SHOWN:
             return
-        pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
+        pending.stage, pending.due = Stage.WAITING, time.monotonic() + WAIT
         pending.task = asyncio.get_running_loop().create_task(self._run(pending))
 
     def undo_act(self, pending: Pending) -> bool:
@@ -128,7 +124,7 @@ class WaitingActs:
 
     def left_s(self, pending: Pending) -> float:
         """Return the seconds until an act is carried out."""
-        return max(0.0, pending.due - self._clock())
+        return max(0.0, pending.due - time.monotonic())
 
     def undo_all(self) -> None:
         """Undo every act that has not begun; others go on."""
@@ -136,7 +132,7 @@ class WaitingActs:
             self.undo_act(pending)
 
     async def _run(self, pending: Pending) -> None:
-        await self._sleep(self.wait_s)
+        await self._sleep(WAIT)
         work, pending.work = pending.work, None
         if pending.stage is not Stage.WAITING or work is None:
             return
