@@ -15,7 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
-from memory_mcp.requests.themes import Theme
+from memory_mcp.requests.answers import Theme
 from memory_mcp.search.layers.base import NO_TOPIC, Query
 from memory_mcp.storage.settings import StorageSettings
 from tests.acceptance.test_policy_table import tokens

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.ids import EventId, event_id
-from memory_mcp.requests.cursors import event_cursor, event_of, offset_cursor, offset_of
+from memory_mcp.requests.response import event_cursor, event_of, offset_cursor, offset_of
 
 QUESTION = ("browse_toc", "toc:root", "all")
 

@@ -7,8 +7,7 @@ import pytest
 from bench.hint_replay import HintReplay, show_hints
 from memory_mcp.model.event import EventDraft
 from memory_mcp.requests.call_names import tell_from
-from memory_mcp.requests.failure_causes import does_same, list_causes, name_error
-from memory_mcp.requests.hint_fixes import find_new_line, list_findings
+from memory_mcp.requests.failure_causes import does_same, find_new_line, list_causes, list_findings, name_error
 from tests.factories import SHOP
 from tests.work_cases import call
 

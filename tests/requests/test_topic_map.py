@@ -11,7 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.requests.one_topic import GetTopic, get_topic
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.topic_map import GetTopicMap, get_topic_map
+from memory_mcp.requests.topics import GetTopicMap, get_topic_map
 from tests import topics
 from tests.factories import BILLING, SHOP
 

@@ -1,6 +1,12 @@
-"""What intelligent_search answers: an answer of the policy, shaped to the detail and the tokens that were asked for."""
+"""What intelligent_search answers: an answer of the policy, shaped to the detail and the tokens that were asked for.
 
-from collections.abc import Mapping, Sequence
+Themes say what it is all about, each with a statement and the grip that proves it.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
@@ -9,23 +15,24 @@ from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
 from memory_mcp.model.tokens import max_bytes, tokens_in
 from memory_mcp.requests import explaining
-from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt, term_weights, words_typed
 from memory_mcp.requests.explaining import Explanation, FullExplanation
 from memory_mcp.requests.lean import LeanHits, Selection, select_hits
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOverview, overview_of
-from memory_mcp.requests.plain import size_of, tokens_of
-from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.plain import find_fullest, size_of, tokens_of
+from memory_mcp.requests.response import Recalled, offset_cursor
 from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped
-from memory_mcp.requests.themes import Theme, fit_themes
 from memory_mcp.requests.topic_shapes import list_renewal_notices
 from memory_mcp.search.layers.base import Hit, LayerName, Query
+from memory_mcp.search.layers.base import Theme as Found
 from memory_mcp.search.policy.engine import Answer
 from memory_mcp.search.policy.plan import How
 from memory_mcp.search.policy.recent import QuestionTerms
 from memory_mcp.search.policy.relevance import Confidence
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.summarize.vocabulary import keys_of
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -51,6 +58,57 @@ _BY_PROJECT = "In place of results, an overview: what was asked, done, decided, 
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
 #: They are read only where so much of the time is left (ms).
 _TO_QUOTE = 15
+#: Characters of a statement, the fewest worth showing, and terms that tell what else a theme is about.
+_QUOTE, _LEAST, _ABOUT = 140, 48, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theme:
+    """What part of the memory is about."""
+
+    theme: str
+    #: Terms that its label lacks.
+    about: str = ""
+    #: The days on which it was talked about first and last, joined by "/" where they differ.
+    when: str
+    segments: int
+    quote: str = ""
+    #: Proves the quotation: `expand_grip` opens it.
+    grip: str = ""
+    topic: str
+
+
+def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
+    """Return as many themes as fit, with statements as they fit.
+
+    The first have a legible statement each. A third of the themes gives up its statements before another theme is left out; ()
+    where not even one fits.
+    """
+    all_themes = []
+    for candidate in candidates:
+        first, last = calendar.format_iso(candidate.first_ms)[:10], calendar.format_iso(candidate.last_ms)[:10]
+        label_keys = keys_of(candidate.label)
+        theme = Theme(
+            theme=candidate.label,
+            about=", ".join(islice((term for term in candidate.about if not keys_of(term) <= label_keys), _ABOUT)),
+            when=first if first == last else f"{first}/{last}",
+            segments=candidate.segments,
+            quote=candidate.quote,
+            grip=candidate.grip_id,
+            topic=candidate.topic_id,
+        )
+        all_themes.append(theme)
+    for count in range(len(all_themes), 0, -1):
+        for quoted_count in dict.fromkeys((count, -(-2 * count // 3))):
+            themes = (*all_themes[:quoted_count], *(replace(t, quote="", grip="") for t in all_themes[quoted_count:count]))
+            fitted = find_fullest(functools.partial(_cut_quotes, themes), fits, _LEAST, _QUOTE)
+            if fitted is not None:
+                return fitted
+    return ()
+
+
+def _cut_quotes(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:
+    return tuple(replace(t, quote=shorten(t.quote, width)) for t in themes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +202,7 @@ class AnswerShaper:
         return self._make_response(page.results, page.hits, page.also), hits_shown
 
     def _shape_full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the full results that fit with the themes, and hits.
-
-        The first that does not fit ends the list; the explanation is not counted.
-        """
+        """The first that does not fit ends the list; the explanation is not counted."""
         hits, results = self._found.hits, list[FullResult]()
         remaining = self._budget - tokens_in(_field_size("themes", self._themes), self._factor)
         for hit in hits:
@@ -165,10 +220,7 @@ class AnswerShaper:
         return response, hits[: len(results)]
 
     def _add_quotes(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
-        """Return results with asides and further quotations that fit.
-
-        The latter only where `_TO_QUOTE` ms of the search's time are left.
-        """
+        """Further quotations only where `_TO_QUOTE` ms of the search's time are left."""
         why, hits = self._found.why, self._found.hits
         is_late = why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE
         further, extended = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
@@ -184,10 +236,7 @@ class AnswerShaper:
         return extended
 
     def _make_response(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
-        """Return the response with results for the first `hits` hits.
-
-        It has a cursor where there is a result and more hits follow.
-        """
+        """It has a cursor where there is a result and more hits follow."""
         answer, parsed = self._found, self._asked
         more = bool(results) and (answer.has_more or hits < len(answer.hits))
         hit = self._found.why.bounds_hit

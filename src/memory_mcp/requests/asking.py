@@ -1,13 +1,14 @@
-"""Reads what questions share: intent, mode and bounds for the policy, and who spoke."""
+"""Reads what questions share: intent, mode and bounds for the policy, who spoke, and a scope of JSON values."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import Bounds, parse_choice
-from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.times import Times
+from memory_mcp.requests.scope import Scoped, known_project
+from memory_mcp.requests.times import Times, times_of
 from memory_mcp.search.policy.plan import How, Mode
 from memory_mcp.storage.values import Scope
 
@@ -79,3 +80,10 @@ def search_options(
         as_of=times.now_ms if has_moment else None,
         calendar=times.calendar,
     )
+
+
+def named_scope(app: "App", arguments: Mapping[str, Any]) -> Scope:
+    """Return the project, agent and time of JSON values; InvalidQuery for an unknown one."""
+    project = known_project(app, str(arguments["project"])) if arguments.get("project") else None
+    window = times_of(app).window(str(arguments.get("since") or ""), str(arguments.get("until") or ""))
+    return Scope(project=project, agent=str(arguments.get("agent") or "") or None, window=window)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.importers.draft_rows import pack_drafts
 from memory_mcp.model.event import COPY_OF, HOOK, Event, make_carried_draft
 from memory_mcp.model.ids import EventId
-from memory_mcp.requests.scope import known_project
-from memory_mcp.requests.times import times_of
+from memory_mcp.requests.asking import named_scope
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -32,9 +31,7 @@ def page(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     answer's `to` has all of them; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project or time.
     """
     after, to = int(request.get("after", 0)), int(request.get("to", 0)) or app.storage.events.last_seq()
-    project = known_project(app, str(request["project"])) if request.get("project") else None
-    agent = str(request.get("agent") or "")
-    window = times_of(app).window(str(request.get("since") or ""), str(request.get("until") or ""))
+    scope = named_scope(app, request)
     rows: list[Event] = []
     chars = 0
     stored_events = [stored for stored in app.storage.events.read_after(after, _EVENTS) if stored.seq <= to]
@@ -43,12 +40,11 @@ def page(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     reached = min(after + _EVENTS, to)
     for stored in stored_events:
         event = stored.event
-        inside = window is None or window.contains(event.timestamp)
         if (
-            inside
+            (scope.window is None or scope.window.contains(event.timestamp))
             and event.event_id not in copies
-            and (project is None or event.project == project)
-            and agent in ("", event.agent)
+            and scope.project in (None, event.project)
+            and scope.agent in (None, event.agent)
         ):
             rows.append(event)
             chars += len(event.text)
@@ -88,14 +84,12 @@ def _without_copy_mark(event: Event) -> Event:
 def day(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the segments of one local day, with statements and quotations.
 
-    `request` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":
-    [{time (HH:MM), project, agent, title, bullets: [[text, grip ids], ...]}], "quotes": {grip id:
-    quoted text}}, segments in order of time. A segment that has no node yet is left out. Raises
-    InvalidQuery for an unknown project.
+    `request` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments": [{time (HH:MM),
+    project, agent, title, bullets: [[text, grip ids], ...]}], "quotes": {grip id: quoted text}}, segments in order of time. A
+    segment that has no node yet is left out. Raises InvalidQuery for an unknown project.
     """
-    date, agent = str(request["day"]), str(request.get("agent") or "")
-    project = known_project(app, str(request["project"])) if request.get("project") else None
-    cuts = [cut for cut in app.storage.toc.list_day_segments(date, f"{date}~", project) if agent in ("", cut.agent)]
+    date, scope = str(request["day"]), named_scope(app, request)
+    cuts = [cut for cut in app.storage.toc.list_day_segments(date, f"{date}~", scope.project) if scope.agent in (None, cut.agent)]
     nodes = app.storage.toc.get_nodes([cut.node_id for cut in cuts])
     grips = {g for node in nodes.values() for bullet in node.bullets for g in bullet.grip_ids}
     segments = [

@@ -1,21 +1,21 @@
-"""get_events: events in order of time."""
+"""get_events: events in order of time, lean or with their origin, size and quotations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
+from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests import arguments
-from memory_mcp.requests.cursors import event_behind, event_cursor
 from memory_mcp.requests.entry import answers
-from memory_mcp.requests.event_shapes import FullEvent, shape_events
 from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Argument, Detail, Flag, parse_choice
-from memory_mcp.requests.response import Recalled, budget_of, take_fitting
+from memory_mcp.requests.plain import copy_fields
+from memory_mcp.requests.response import Recalled, budget_of, event_behind, event_cursor, take_fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.shapes import Event
+from memory_mcp.requests.shapes import Event, shape_event
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
 
@@ -24,6 +24,80 @@ if TYPE_CHECKING:
 
 #: What an event costs besides its text: ids, time, names.
 _EVENT_TOKENS = 60
+#: Characters of one value of an event's metadata.
+_VALUE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotedSpan:
+    """A citation of an event, and the characters of its text that it quotes."""
+
+    grip_id: str
+    start: int
+    end: int
+    #: Whether it is superseded.
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullEvent(Event):
+    """An event with its origin, and the citations of it."""
+
+    agent: str = ""
+    project: str = ""
+    #: The subagent inside the session; "" is the main thread.
+    thread: str = ""
+    trust: str = ""
+    #: Characters of the whole text, and of those left out before `text`.
+    size: int = 0
+    offset: int = 0
+    metadata: Mapping[str, str] | None = None
+    quotes: Sequence[QuotedSpan] = ()
+
+
+def shape_events(app: "App", stored_events: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
+    """Return stored events as get_events shows them, in their order.
+
+    Args:
+        app: Holds the citations and the calendar.
+        stored_events: What was read.
+        full: Whether origin, size and citations are wanted; the events are FullEvent then, metadata cut to `_VALUE` characters.
+        most: Characters of a text; 0 for all of them.
+        offsets: Characters left out at the beginning of a text, by event id.
+
+    """
+    lean = [shape_event(record, app.calendar) for record in stored_events]
+    cut = []
+    for record in lean:
+        first = offsets.get(record.event_id, 0)
+        cut.append(replace(record, text=record.text[first : first + most] if most else record.text[first:]))
+    if not full:
+        return cut
+    grips = app.storage.grips.grips_by_event([record.event_id for record in stored_events])
+    over = app.storage.superseded.get_successors({grip.grip_id for several in grips.values() for grip in several})
+    return [
+        copy_fields(
+            FullEvent,
+            shape,
+            agent=record.agent,
+            project=record.project,
+            thread=record.thread,
+            trust=record.trust.value,
+            size=len(record.text),
+            offset=min(offsets.get(record.event_id, 0), len(record.text)),
+            metadata={name: value[:_VALUE] for name, value in record.metadata.items()},
+            quotes=[_shape_span(grip, record, grip.grip_id in over) for grip in grips.get(record.event_id, ())],
+        )
+        for shape, record in zip(cut, stored_events, strict=True)
+    ]
+
+
+def _shape_span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
+    """A grip over two events quotes the first to the end of its text, and the second up to its own end."""
+    start, end = grip.span_start, grip.span_end
+    if grip.event_id_start != grip.event_id_end:
+        start, end = (start, len(stored.text)) if stored.event_id == grip.event_id_start else (0, end)
+    return QuotedSpan(grip_id=grip.grip_id, start=start, end=min(end, len(stored.text)), over=over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +190,10 @@ def get_events(app: "App", request: GetEvents, caller: Caller) -> Events:
 def _read_page(app: "App", request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
     """Return the events after the cursor, one more than are shown.
 
-    Behind them how many are shown, the scope, and what a cursor is bound to.
-    A segment's events are read whole, without regard to the window and the session. A session named without
-    project, scope and node is read in all projects, except for a caller bound to one. Raises InvalidQuery for
-    before, after or offset, for a node that is no segment, and for an invalid time, scope or cursor; NotFound
-    for an unknown node or session.
+    Behind them how many are shown, the scope, and what a cursor is bound to. A segment's events are read whole, without
+    regard to the window and the session. A session named without project, scope and node is read in all projects, except for
+    a caller bound to one. Raises InvalidQuery for before, after or offset, for a node that is no segment, and for an invalid
+    time, scope or cursor; NotFound for an unknown node or session.
     """
     limit = PAGE.check(request.limit)
     if request.before or request.after or request.offset:

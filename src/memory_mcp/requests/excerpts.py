@@ -66,10 +66,7 @@ def term_weights(
 
 
 def width_in(text: str, letters: int) -> int:
-    """Return how many characters say as much as `letters` letters.
-
-    Of a text in a script without spaces they are fewer.
-    """
+    """Return how many characters say as much as `letters` letters: fewer without spaces."""
     sample = text[:_SAMPLE]
     if sample.isascii() or len(sample) <= _LONG_WORDS * len(sample.split()):
         return letters
@@ -270,10 +267,7 @@ def _find_space_after(text: str, start: int, most: int) -> int | None:
 
 
 def _find_space_before(text: str, end: int, least: int) -> int | None:
-    """Return the last place at white space from `end` back to `least`, within `_TO_SPACE` places; None without one.
-
-    `end` is before the end of the text.
-    """
+    """`end` is before the end of the text; None without white space within `_TO_SPACE` places."""
     first = max(end - _TO_SPACE, least)
     if first > end:
         return None
@@ -287,10 +281,7 @@ def _find_space_before(text: str, end: int, least: int) -> int | None:
 
 
 def _find_cut(text: str, places: range, otherwise: int) -> int:
-    """Return the first good place to cut where none is at white space, `otherwise` without one.
-
-    Between words within `_TO_WORD_END` places, else between any two characters.
-    """
+    """Between words within `_TO_WORD_END` places, else between any two characters; `otherwise` without such a place."""
     for at in places[: _TO_WORD_END + 1]:
         if at < len(text) and _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
             return at

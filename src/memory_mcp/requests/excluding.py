@@ -115,10 +115,9 @@ def _read_pattern(app: "App", request: Exclude, caller: Caller) -> tuple[str, st
 def _change_exclusions(app: "App", kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
     """Add a pattern to the settings (`on`) or remove it.
 
-    The new lists are in force before the file is written, and the old ones again if that fails. Where nothing
-    changes, the file and the audit log are left alone. Raises InvalidQuery without a data directory,
-    ReadOnly, and ConfigError where a variable of the environment goes first or the file cannot be read or
-    written.
+    The new lists are in force before the file is written, and the old ones again if that fails. Where nothing changes, the
+    file and the audit log are left alone. Raises InvalidQuery without a data directory, ReadOnly, and ConfigError where a
+    variable of the environment goes first or the file cannot be read or written.
     """
     if app.directory is None:
         raise InvalidQuery("a memory without a directory has no settings file")

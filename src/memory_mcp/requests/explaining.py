@@ -65,10 +65,7 @@ class FullExplanation:
 
 
 def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -> Explanation:
-    """Return what changes what an explanation's reader does next.
-
-    `scope` is shown as it is.
-    """
+    """Return what changes a reader's next step; `scope` is shown as it is."""
     value = shape_window(why.window, why.window_words, calendar) if why.window_words else None
     return Explanation(
         scope=scope,
@@ -91,7 +88,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         tier_used=int(why.tier),
         method_used=str(why.method),
         fallback_occurred=why.fallback,
-        skipped=_list_skipped(why),
+        skipped=tuple(Skipped(str(s.layer), s.reason) for s in why.skipped),
         intent_certainty=round(why.intent_certainty, 3),
         mode=why.mode.value,
         bounds=bounds,
@@ -99,7 +96,3 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         path=tuple(steps),
         why_not=None,
     )
-
-
-def _list_skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
-    return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)

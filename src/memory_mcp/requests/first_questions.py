@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base.dataclass import dataclass
@@ -26,9 +26,6 @@ from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, ScopeName
 from memory_mcp.requests.search import SearchRequest, search
-
-if TYPE_CHECKING:
-    from memory_mcp.app import App
 
 #: What a statement is about, how it is recognised, and how one asks for it; a phrase of the statement is put in.
 _FORMS = (
@@ -68,7 +65,7 @@ class Question:
     topic: str = ""
 
 
-def first_questions(app: "App", count: int = 1) -> list[Question]:
+def first_questions(app: App, count: int = 1) -> list[Question]:
     """Return up to `count` questions of different sessions, newest first."""
     segments = _newest_segments(app)
     nodes = app.tree.nodes([segment.node_id for segment in segments])
@@ -91,7 +88,7 @@ def first_questions(app: "App", count: int = 1) -> list[Question]:
     return selected
 
 
-def questions(app: "App", params: Mapping[str, Any]) -> dict[str, Any]:
+def questions(app: App, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"questions": texts} of `first_questions`, as many as `count`; for commands."""
     return {"questions": [question.text for question in first_questions(app, int(params.get("count", 1)))]}
 
@@ -100,7 +97,7 @@ def questions(app: "App", params: Mapping[str, Any]) -> dict[str, Any]:
 METHODS = (questions,)
 
 
-def _newest_segments(app: "App") -> list[Segment]:
+def _newest_segments(app: App) -> list[Segment]:
     """Return the newest segments: main threads, one of each project first."""
     newest = sorted(app.storage.toc.iter_cuts(), key=lambda cut: (not cut.thread, cut.end), reverse=True)[:_SEGMENTS]
     places: Counter[str] = Counter()
@@ -111,7 +108,7 @@ def _newest_segments(app: "App") -> list[Segment]:
     return sorted(newest, key=lambda segment: (bool(segment.thread), ranks[segment.key]))
 
 
-def _asked_questions(app: "App", segments: Sequence[Segment]) -> Iterator[Question]:
+def _asked_questions(app: App, segments: Sequence[Segment]) -> Iterator[Question]:
     for segment in segments:
         for event in app.storage.events.segment_events(segment):
             if event.role is Role.USER and not is_recap(event):
@@ -138,10 +135,7 @@ def _statement_questions(segments: Sequence[Segment], nodes: Mapping[NodeId, Toc
 
 
 def _topics(node: TocNode, bullet: TocBullet) -> Iterator[str]:
-    """Yield a segment's names and phrases that a statement contains.
-
-    A phrase of several words has its article.
-    """
+    """A phrase of several words has its article."""
     for keyword in filter(_reads_well, node.keywords):
         article = "(?:(?:the|our) )?" if " " in keyword else ""
         match = re.search(rf"(?<!\w){article}{re.escape(keyword)}(?!\w)", bullet.text, re.I)
@@ -170,7 +164,7 @@ def _day_questions(segments: Sequence[Segment]) -> Iterator[Question]:
         yield Question(f"What did we do on {day.day} {day:%B} {day.year}?", segment)
 
 
-def _is_answered(app: "App", question: Question) -> bool:
+def _is_answered(app: App, question: Question) -> bool:
     """Whether the memory's first answer is the question's own source."""
     request = SearchRequest(query=question.text, limit=1, scope=ScopeName.ALL.value, detail=Detail.FULL)
     result = next(islice(search(app, request, Caller()).results, 1), None)
@@ -185,7 +179,7 @@ def _is_answered(app: "App", question: Question) -> bool:
     return _is_reply(app, question, result)
 
 
-def _is_reply(app: "App", question: Question, result: FullResult) -> bool:
+def _is_reply(app: App, question: Question, result: FullResult) -> bool:
     """Whether a result replies to a question without repeating it."""
     assert question.event is not None
     reply = app.storage.events.find_event(EventId(result.event_id)) if result.event_id else None

@@ -216,10 +216,7 @@ def _resolve_request(app: "App", request: Forget, caller: Caller) -> tuple[Forge
 
 
 def _named_events(app: "App", name: str, caller: Caller) -> Sequence[Event]:
-    """Return the event of an id, or those a grip quotes.
-
-    Raises InvalidQuery for another text, NotFound if there is none.
-    """
+    """Raises InvalidQuery for what is neither an event's id nor a grip's, NotFound if there is none."""
     if name.startswith("grip:"):
         return visible_evidence(app, caller, name).excerpt
     event = app.storage.events.find_event(event_id_from(event_key(name)))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
-from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.tool_run import FailureTally, KeyKind, StoredRun
 from memory_mcp.requests import arguments
@@ -199,13 +198,9 @@ def _make_friction(statement: Statement, sessions: int, remedy: Statement | None
 
 def list_repeated(app: "App", project: str | None, window: TimeWindow, limit: int) -> list[Friction]:
     """Return the instructions that the user gave again in other words, with their citations."""
-    groups = group_repeated(list_instructions(_read_messages(app, project, window)))
+    newest = app.storage.events.search_words(Scope(project=project, window=window, role="user"), (), _MESSAGES)
+    groups = group_repeated(list_instructions(newest[::-1]))
     return [_tell_repeated(app, project, group) for group in groups[:limit]]
-
-
-def _read_messages(app: "App", project: str | None, window: TimeWindow) -> list[Event]:
-    """Return the newest messages in order of time."""
-    return app.storage.events.search_words(Scope(project=project, window=window, role="user"), (), _MESSAGES)[::-1]
 
 
 def _tell_repeated(app: "App", project: str | None, group: Sequence[Instruction]) -> Friction:

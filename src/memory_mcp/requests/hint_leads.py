@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.event import Event, Role, Trust
+from memory_mcp.model.fencing import break_citations
 from memory_mcp.model.hint import Hint, HintKind
-from memory_mcp.model.ids import EventId
+from memory_mcp.model.ids import EventId, hash_parts
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tool_run import KeyKind, StoredRun, make_hashes
 from memory_mcp.requests.call_names import (
@@ -34,15 +35,15 @@ from memory_mcp.requests.call_names import (
 from memory_mcp.requests.failure_causes import (
     NO_OUTPUT,
     PROGRAM,
+    Fix,
     describe_error,
     does_same,
+    find_fix,
     is_position,
     list_causes,
     list_possible_causes,
     name_error,
 )
-from memory_mcp.requests.hint_fixes import Fix, find_fix
-from memory_mcp.requests.hint_text import ERROR_WIDTH, SUBJECT_WIDTH, cite, hash_topic
 from memory_mcp.requests.hints import list_unwanted
 from memory_mcp.requests.run_statements import RunTeller
 from memory_mcp.tree.outcomes.commands import parse_command
@@ -66,6 +67,10 @@ _LEAST_ARGUMENT = 3
 _NONE = "a^"
 _KINDS = (MemoryKind.CONSTRAINT, MemoryKind.DECISION)
 _NAMED_FILE = re.compile(r"(?:[\w.@~-]*[\\/])*[.\w@-][\w@-]*(?:\.[\w@-]+)*\.[A-Za-z]\w{0,7}\b")
+#: Bytes of a hint without its fence; characters of a call and of an error in it.
+MOST_BYTES, SUBJECT_WIDTH, ERROR_WIDTH = 345, 80, 70
+#: Characters of a quotation, at most and at least.
+_QUOTED, _LEAST_QUOTED = 150, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,3 +371,18 @@ def _describe_failure(app: "App", teller: RunTeller, failed: StoredRun, line: st
 
 def _as_error(lead: Lead) -> Lead:
     return replace(lead, hint=replace(lead.hint, kind=HintKind.ERROR))
+
+
+def cite(before: str, quoted: str, after: str, grip: str) -> str:
+    """Return a text with its citation; the quotation in it is shortened to fit `MOST_BYTES`, as far as that goes."""
+    width = min(len(quoted), _QUOTED)
+    while True:
+        cited = f"{break_citations(before + shorten(quoted, width) + after)} [{grip}]"
+        if len(cited.encode()) <= MOST_BYTES or width <= _LEAST_QUOTED:
+            return cited
+        width -= 10
+
+
+def hash_topic(kind: HintKind, *words: str) -> int:
+    """Return a number that is equal for hints that say the same of the same."""
+    return hash_parts("hint", kind, *words, bits=60)

@@ -9,11 +9,9 @@ from memory_mcp.model.event import EventDraft
 from memory_mcp.model.hint import Hint
 from memory_mcp.model.tool_run import KeyKind, make_hashes
 from memory_mcp.requests.call_names import directory_of, hash_call, invocation_of, is_alike, name_call, shape_of
-from memory_mcp.requests.failure_causes import list_possible_causes, name_error
+from memory_mcp.requests.failure_causes import list_findings, list_possible_causes, name_error
 from memory_mcp.requests.file_history import is_same_file
-from memory_mcp.requests.hint_fixes import list_findings
-from memory_mcp.requests.hint_leads import Lead, Leads
-from memory_mcp.requests.hint_text import MOST_BYTES
+from memory_mcp.requests.hint_leads import MOST_BYTES, Lead, Leads
 from memory_mcp.tree.outcomes.runs import base_name, list_files, name_invocation
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)

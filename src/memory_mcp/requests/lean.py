@@ -121,10 +121,7 @@ class LeanHits:
         return LeanPage(self._add_quotations(frames, *(widened or letters)), lines, hits)
 
     def _fit_lines(self, room: int, events: Set[str]) -> tuple[Lines, int]:
-        """Return lines that fit `room` bytes, and their size.
-
-        Those of `events` are left out.
-        """
+        """Return lines that fit `room` bytes, none of `events`, and their size."""
         lines: list[Any] = []
         used = 0
         for hit, bare in self._lines:
@@ -149,10 +146,7 @@ class LeanHits:
         return None if letters is None else (min(letters, QUOTE), min(letters, LINE))
 
     def _widen_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
-        """Return letters of long and short quotations, at least the usual.
-
-        None if not even those fit.
-        """
+        """Return letters of long and short quotations, None if not even the usual ones fit."""
         longest = max(self._lengths, default=0)
         most = max(longest, QUOTE)
         quote = _find_most_letters(lambda letters: self._measure_size(sizes, letters, LINE), room, QUOTE, most)

@@ -125,10 +125,7 @@ class Bounds:
     ] = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidQuery for a bound or confidence out of range.
-
-        Bounds are 1 to 1,000,000 (beam_width: to 5), confidence 0 to 1.
-        """
+        """Raise InvalidQuery for bounds beyond 1 to 1,000,000 (beam_width: 5) or a confidence beyond 0 to 1."""
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:
@@ -161,10 +158,7 @@ def parse_choice(members: Iterable[E], name: str, text: str) -> E | None:
 
 
 def check_query(text: str) -> str:
-    """Return a query unchanged.
-
-    Raises InvalidQuery if it is empty or longer than `MAX_QUERY` characters.
-    """
+    """Return a query unchanged; InvalidQuery if empty or longer than `MAX_QUERY` characters."""
     if not text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     if len(text) > MAX_QUERY:

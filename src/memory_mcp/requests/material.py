@@ -70,7 +70,7 @@ def about_topic(app: "App", topic: str, scoped: Scoped, budget: int, *, decision
     for hit in hits:
         grip_id, who = hit.grip_ids[0], clean_name(hit.speaker) or hit.role or "recorded"
         quote = quote_text(snippet(hit.quote, terms, _WIDTH), _WIDTH)
-        quotation = (grip_id, f"- {_moment(app, hit.timestamp)} {who}: {quote} {grip_id}")
+        quotation = (grip_id, f"- {app.calendar.to_local(hit.timestamp):%Y-%m-%d %H:%M} {who}: {quote} {grip_id}")
         settled = [statement for statement in statements.pop(hit.node_id, []) if statement[0] != grip_id][:_BESIDE]
         for grip, line in [*settled, quotation] if decisions else [quotation, *settled]:
             lines.setdefault(grip, line)
@@ -149,10 +149,6 @@ def of_session(app: "App", session_id: str, scoped: Scoped, budget: int) -> Mate
     has_any = work.stretches or work.earlier
     text = render_account(work.stretches, work.earlier, app.calendar, budget, factor, head) if has_any else ""
     return Material(work.about, text, f"Nothing is recorded of {work.about}.")
-
-
-def _moment(app: "App", at_ms: int) -> str:
-    return f"{app.calendar.to_local(at_ms):%Y-%m-%d %H:%M}"
 
 
 def _statements(app: "App", hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:

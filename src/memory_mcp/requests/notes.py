@@ -38,10 +38,7 @@ class Note:
 
 
 def is_notes(session_id: str) -> bool:
-    """Return whether a session, by its id, holds only notes.
-
-    Corrections are notes too.
-    """
+    """Return whether a session, by its id, holds only notes or corrections."""
     return session_id.startswith(_SESSIONS)
 
 

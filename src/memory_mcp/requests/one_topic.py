@@ -13,10 +13,9 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests import arguments
-from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import RESULTS, Argument
-from memory_mcp.requests.response import Recalled, take_fitting
+from memory_mcp.requests.response import Recalled, offset_of, take_fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.topic_shapes import (
     WEEKS,
@@ -209,10 +208,7 @@ def topic_nodes(app: "App", request: TopicNodes, caller: Caller) -> FoundNodes:
 
 @answers("get_related_topics", RelatedTopics, "Related topics")
 def related_topics(app: "App", request: RelatedTopics, caller: Caller) -> FoundRelated:
-    """Return at most `limit` related topics, strongest relation first.
-
-    Raises as `get_topic`: NotFound and others.
-    """
+    """Return at most `limit` related topics, strongest relation first; raises as `get_topic`."""
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(

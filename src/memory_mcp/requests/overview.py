@@ -240,8 +240,7 @@ def _is_here(host: str) -> bool:
 def _disk(settings: Settings, directory: Path) -> DiskUse:
     """Return the bytes of the data directory's parts, and free space.
 
-    A keyword index or backups in another place count too, in `total` as well; `other` is the rest of the
-    directory.
+    A keyword index or backups in another place count too, in `total` as well; `other` is the rest of the directory.
     """
     bm25_path = settings.teleport.bm25.index_path
     folders = {name: directory / "indexes" / name for name in _INDEXES}

@@ -198,10 +198,7 @@ def _projects_in(app: "App", question: Asked) -> list[_Project]:
 
 
 def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
-    """Return the segments for a project's account, newest first.
-
-    Of its newest session, its largest others, `most` in all, and its latest notes: where each session begins and ends.
-    """
+    """Of its newest session, its largest others, `most` in all, and its latest notes; newest first."""
     sessions: dict[str, list[Segment]] = {}
     for cut in sorted(cuts, key=lambda cut: cut.start, reverse=True):
         sessions.setdefault(cut.session_id, []).append(cut)

@@ -58,10 +58,7 @@ def pin(app: "App", request: Pin, caller: Caller) -> Pinned:
 
 
 def set_pin(app: "App", target: str, on: bool, by: str) -> None:
-    """Pin or unpin a canonical id, committed at once.
-
-    Whether the id exists is not checked.
-    """
+    """Pin or unpin a canonical id, committed at once; it need not exist."""
     was_pinned = target in app.storage.toc.list_pins()
     app.storage.toc.set_pin(target, on, by)
     _record_change(app, target, on, by, was_pinned)

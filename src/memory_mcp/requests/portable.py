@@ -14,8 +14,7 @@ from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests import shapes
-from memory_mcp.requests.scope import known_project
-from memory_mcp.requests.times import times_of
+from memory_mcp.requests.asking import named_scope
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.values import Scope
 
@@ -36,7 +35,7 @@ def contents(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     """
     if app.derivation.count_pending() and not is_read_only(app.directory):
         app.derivation.run()
-    scope = _scope(app, request)
+    scope = named_scope(app, request)
     days = sorted({cut.day for cut in app.storage.toc.list_segments(scope)})
     span = app.storage.events.get_span(scope)
     return {
@@ -56,7 +55,7 @@ def periods(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     Each is {title, summary, keywords, bullets}. Left out are periods that hold anything outside the time that was asked for,
     and all of them where an agent is named. Raises InvalidQuery for an unknown project or time.
     """
-    scope = _scope(app, request)
+    scope = named_scope(app, request)
     span = app.storage.events.get_span(Scope(project=scope.project))
     node_ids = [i for i in map(NodeId, request["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
     # A period tells of every agent.
@@ -73,7 +72,7 @@ def stretch(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
     the segment's place in the day and how many of its events come before; `next` is None at the end. A segment may be continued
     on the next page. Raises InvalidQuery for an unknown project or time.
     """
-    scope, day = _scope(app, request), str(request["day"])
+    scope, day = named_scope(app, request), str(request["day"])
     first, skipped = (int(n) for n in request.get("at", (0, 0)))
     cuts = [
         cut
@@ -103,13 +102,6 @@ def stretch(app: "App", request: Mapping[str, Any]) -> dict[str, Any]:
 
 #: By the names that the daemon gives them.
 METHODS = (contents, periods, stretch)
-
-
-def _scope(app: "App", arguments: Mapping[str, Any]) -> Scope:
-    """Return project, agent and time; InvalidQuery for an unknown one."""
-    project = known_project(app, str(arguments["project"])) if arguments.get("project") else None
-    window = times_of(app).window(str(arguments.get("since") or ""), str(arguments.get("until") or ""))
-    return Scope(project=project, agent=str(arguments.get("agent") or "") or None, window=window)
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:
@@ -163,10 +155,7 @@ def _node(node: TocNode) -> dict[str, Any]:
 
 
 def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
-    """Return a bullet as {text, grips, kind, ended, why}.
-
-    `over` are the superseded grips.
-    """
+    """`over` are the superseded grips."""
     shape = shapes.shape_bullet(bullet, over)
     ended = bool(shape.superseded_by)
     return {"text": shape.text, "grips": list(shape.grip_ids), "kind": shape.kind, "ended": ended, "why": shape.why_superseded}

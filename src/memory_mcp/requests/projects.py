@@ -1,6 +1,6 @@
 """Lists projects and agents, and records that two projects are one or that one is two; all of it can be taken back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +10,9 @@ from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests import arguments
-from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.entry import Effect, answers
 from memory_mcp.requests.limits import PAGE, Argument, Flag
+from memory_mcp.requests.response import offset_cursor, offset_of
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope
@@ -201,13 +201,8 @@ def alias_project(app: "App", request: AliasProject, caller: Caller) -> ProjectC
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
     # A project that no event is shown under any more, because it is an alias, can be named, too.
-    recorded, requested_name = app.storage.projects.list_recorded(), request.project
-    matching_names = (
-        [requested_name]
-        if requested_name in recorded
-        else [name for name in recorded if name.endswith("/" + requested_name.strip("/"))]
-    )
-    old = matching_names[0] if len(matching_names) == 1 else known_project(app, requested_name)
+    matching_names = _match_names(app.storage.projects.list_recorded(), request.project)
+    old = matching_names[0] if len(matching_names) == 1 else known_project(app, request.project)
     new = known_project(app, request.same_as)
     if names.resolve_alias(old) == new and old != new:
         return _as_it_is(app, old, undo=old)
@@ -264,9 +259,7 @@ def undo_project(app: "App", request: UndoProject, caller: Caller) -> ProjectCha
     projects, requested_name = app.storage.projects, request.project.strip()
     aliases = {a.old: a for a in projects.names.aliases if a.author != REFUSED}
     ruled_names = sorted({*aliases, *(s.new for s in projects.names.splits)})
-    matching_names = [n for n in ruled_names if n == requested_name] or [
-        n for n in ruled_names if n.endswith("/" + requested_name.strip("/"))
-    ]
+    matching_names = _match_names(ruled_names, requested_name)
     if not matching_names and (activity := _activity(app, requested_name)):
         return _as_it_is(app, activity.name)
     if not matching_names:
@@ -286,6 +279,10 @@ def undo_project(app: "App", request: UndoProject, caller: Caller) -> ProjectCha
     return _recorded_as(app, "undo alias" if alias else "undo split", request.by, _as_it_is(app, name))
 
 
+def _match_names(names: Collection[str], name: str) -> list[str]:
+    return [name] if name in names else [other for other in names if other.endswith("/" + name.strip("/"))]
+
+
 def _recorded_as(app: "App", what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
@@ -295,10 +292,7 @@ def _recorded_as(app: "App", what: str, by: str, changed: ProjectChanged) -> Pro
 
 @contextmanager
 def _refiling(app: "App") -> Iterator[None]:
-    """Run the body, which changes rules, then file everything again.
-
-    Nothing else is published to the tree meanwhile. If the body raises, nothing is filed.
-    """
+    """Run the body, which changes rules, then file everything again; nothing else is published meanwhile."""
     with app.derivation.publishing:
         yield
         app.derivation.run()

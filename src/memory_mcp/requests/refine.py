@@ -123,7 +123,7 @@ def refine_summary(app: "App", request: RefineSummary, caller: Caller) -> Refine
     )
 
 
-def parse_refinement(node_id: str, value: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
+def parse_refinement(node_id: str, value: object, by: str = "") -> RefineSummary:
     """Return the request that a JSON value describes.
 
     The value is {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}. Only its shape is checked. Raises
@@ -135,10 +135,8 @@ def parse_refinement(node_id: str, value: object, project: str = "", scope: str 
     for number, bullet in enumerate(bullets):
         path = f"bullets.{number}"
         bullet_fields = _check_object(bullet, path, Statement)
-        text, kind = (
-            _check_text(bullet_fields.get("text", ""), f"{path}.text"),
-            _check_text(bullet_fields.get("kind", ""), f"{path}.kind"),
-        )
+        text = _check_text(bullet_fields.get("text", ""), f"{path}.text")
+        kind = _check_text(bullet_fields.get("kind", ""), f"{path}.kind")
         statements.append(Statement(text, _check_texts(bullet_fields.get("grip_ids", ()), f"{path}.grip_ids"), kind))
     return RefineSummary(
         node_id,
@@ -146,17 +144,12 @@ def parse_refinement(node_id: str, value: object, project: str = "", scope: str 
         statements,
         _check_text(json_object.get("summary", ""), "summary"),
         _check_texts(json_object.get("keywords", ()), "keywords"),
-        project,
-        scope,
-        by,
+        by=by,
     )
 
 
 def _check_object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
-    """Return a JSON object with only `kind`'s fields; else InvalidQuery.
-
-    `node_id`, `project` and `scope` are no fields that may be given.
-    """
+    """Raises InvalidQuery for other fields than `kind`'s; `node_id`, `project` and `scope` may not be given."""
     field_names = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
     if not isinstance(value, Mapping):
         raise _make_invalid(f"{path} is no JSON object")
@@ -200,10 +193,7 @@ def _check_sizes(request: RefineSummary) -> None:
 
 
 def _check_size(path: str, value: Sequence[object], least: int, most: int) -> None:
-    """Raise InvalidQuery for too few or many characters or entries.
-
-    A text of white space alone counts as empty where `least` is not 0.
-    """
+    """A text of white space alone counts as empty where `least` is not 0."""
     if len(value) < least or (least and isinstance(value, str) and not value.strip()):
         raise InvalidQuery(f"{path} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
     if len(value) > most:
@@ -262,10 +252,7 @@ def _make_bullet(app: "App", gate: Gate, node: TocNode, statement: Statement, sc
 
 
 def _clean_text(gate: Gate, text: str) -> str:
-    """Return a text cleaned as any write; "" for white space.
-
-    Raises InvalidQuery for one that is refused.
-    """
+    """Raises InvalidQuery for a text that is refused; "" for white space."""
     if not text.strip():
         return ""
     draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)

@@ -246,8 +246,7 @@ def _segment(app: "App", fits: Callable[[Material], bool], plain: Material, node
 def _period(app: "App", fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
     """Return a period's children with bullets, as many as fit.
 
-    First bullets are left out, the least salient ones, then the children with the fewest events; `left_out`
-    counts children.
+    First bullets are left out, the least salient ones, then the children with the fewest events; `left_out` counts children.
     """
     ids = app.tree.children(node_id, scoped.project)
     nodes = app.tree.nodes(ids, scoped.project)

@@ -42,8 +42,8 @@ FULL_TOOLS = {
     "get_events": "events",
     "search_node": "words",
     "navigate": "walk",
-    "plan_query": "plans",
-    "classify_query": "plans",
+    "plan_query": "search",
+    "classify_query": "search",
     "hybrid_search": "teleport",
     "get_teleport_status": "indexes",
     "get_vector_index_status": "indexes",
@@ -84,7 +84,7 @@ WITHOUT_TOOLS = {
     "run_job": "jobs",
     "pause_job": "jobs",
     "resume_job": "jobs",
-    "get_topic_map": "topic_map",
+    "get_topic_map": "topics",
     "export_shown": "shown",
     "get_overview": "overview",
     "get_spend": "spend",
@@ -124,9 +124,6 @@ def respond(app: "App", request: Any, caller: Caller) -> Any:
 
 
 def answer(app: "App", request: Any, caller: Caller) -> dict[str, Any]:
-    """Run a request and return its response as JSON values.
-
-    Raises what its function raises.
-    """
+    """Return a request's response as JSON values; raises what its function raises."""
     shaped: dict[str, Any] = as_json(respond(app, request, caller))
     return with_loss(app, shaped)

@@ -62,10 +62,7 @@ class RunRows(Recalled):
 
 @answers("list_runs", ListRuns)
 def list_runs(app: "App", request: ListRuns, caller: Caller) -> RunRows:
-    """Return the calls of an error or a file.
-
-    Raises InvalidQuery if neither is given, NotFound for an unknown citation.
-    """
+    """Return an error's or file's calls; InvalidQuery without either, NotFound for an unknown citation."""
     limit = _LIMIT.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     teller = RunTeller(app, scoped.project)

@@ -109,10 +109,10 @@ class RunTeller:
             project=self._app.tree.short_names().get(elsewhere, elsewhere) if elsewhere else "",
         )
 
-    def tell_call(self, about: str, stored: StoredRun, before: str = "", after: str = "") -> Statement:
-        """Return a statement of what was called, its words between two others."""
+    def tell_call(self, about: str, stored: StoredRun, after: str = "") -> Statement:
+        """Return a statement of what was called, with other words behind it."""
         call = self.call_of(stored)
-        return self.tell_event(about, f"{before}{describe_call(call)}{after}", call, stored)
+        return self.tell_event(about, f"{describe_call(call)}{after}", call, stored)
 
     def tell_failure(self, about: str, stored: StoredRun, before: str = "", signs: Collection[str] = ()) -> Statement:
         """Return a statement of how a call failed: its telling line, among `signs` if it can be."""

@@ -1,18 +1,20 @@
-"""intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is."""
+"""intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is.
+
+plan_query and classify_query: how it would be searched, without searching.
+"""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import find_period
-from memory_mcp.requests import arguments
+from memory_mcp.requests import arguments, limits, shapes
 from memory_mcp.requests.answers import AnswerShaper, ParsedSearch, SearchResponse, tell_by_project
 from memory_mcp.requests.asking import role_of, search_options, speaker_of
-from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.entry import EVIDENCE_PAGE, answers
 from memory_mcp.requests.explaining import WhyNot
 from memory_mcp.requests.later_changes import add_later_changes
@@ -20,6 +22,7 @@ from memory_mcp.requests.limits import (
     BOUNDS,
     MAX_QUERY,
     SEARCHED,
+    TIMEOUT,
     TOKENS,
     Argument,
     Bounds,
@@ -29,11 +32,15 @@ from memory_mcp.requests.limits import (
     keyword_list,
     parse_choice,
 )
+from memory_mcp.requests.plain import copy_fields
+from memory_mcp.requests.response import offset_of
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.shapes import Skipped, Window
 from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import GONE, SINCE
+from memory_mcp.search.policy.plan import Mode, layers_named
 from memory_mcp.search.policy.why_not import UnderstoodCall
 
 if TYPE_CHECKING:
@@ -164,10 +171,7 @@ class _Replay:
         self._began = time.monotonic()
 
     def look(self, change: Mapping[str, Any]) -> UnderstoodCall:
-        """Return how the changed request is understood, without searching.
-
-        Raises InvalidQuery for an invalid argument.
-        """
+        """Return how the changed request is understood; InvalidQuery for an invalid argument."""
         request = self._change(change)
         parsed = parse_search(self._app, request, self._caller)
         plan = self._app.plan(parsed.query, parsed.how)
@@ -211,3 +215,96 @@ class _Replay:
     def _change(self, change: Mapping[str, Any]) -> SearchRequest:
         changed = replace(self._request, **{name: value for name, value in change.items() if name != "bounds"})
         return replace(changed, bounds=replace(changed.bounds or Bounds(), **change["bounds"])) if "bounds" in change else changed
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuery:
+    """What intelligent_search would do with a query, and why, with some layers taken away; nothing is searched."""
+
+    query: arguments.Query
+    without: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Layers to plan without: bm25, vector, topics, hybrid",
+            flag=Flag("L,L", "as if these layers were off: bm25,vector", has_commas=True),
+        ),
+    ] = ()
+    intent: arguments.Intent = ""
+    mode: arguments.Mode = ""
+    timeout_ms: arguments.Timeout = None
+    as_of: arguments.AsOf = ""
+    tz: arguments.Zone = ""
+    bounds: Annotated[Bounds | None, Argument()] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifyQuery:
+    """What a query is after (explore, answer, locate, time_boxed), the signals seen, and the time and deadline it names."""
+
+    query: arguments.Query
+    timeout_ms: Annotated[
+        int | None,
+        Argument("Hard limit; makes it time_boxed", range=TIMEOUT, flag=Flag("N", "a hard limit; makes it time_boxed")),
+    ] = None
+    as_of: arguments.AsOf = ""
+    tz: arguments.Zone = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classified:
+    """What a question is taken for."""
+
+    query: str
+    intent: str
+    confidence: float
+    signals: Sequence[str]
+    exact: Annotated[Sequence[str], "What a result must hold literally"] = ()
+    text: Annotated[str, "Looked for, without time and deadline"] = ""
+    deadline_ms: int | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Classified):
+    """A decision before it is carried out."""
+
+    tier: int
+    name: str
+    mode: str
+    why_mode: str
+    order: Sequence[str]
+    skipped: Sequence[Skipped]
+    bounds: Mapping[str, int]
+    strict: bool
+    min_confidence: float
+    escalates_when: str = ""
+
+
+@answers("plan_query", PlanQuery, "Plan a query")
+def plan_query(app: "App", request: PlanQuery, _: Caller) -> Planned:
+    """Return a question's plan without running it. Raises InvalidQuery."""
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
+    how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
+    query = limits.check_query(request.query)
+    plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
+    return copy_fields(
+        Planned,
+        plan,
+        query=query,
+        confidence=round(plan.confidence, 3),
+        window=shapes.shape_window(plan.window, plan.window_words, times.calendar),
+        name=plan.tier.label,
+        order=plan.order if plan.mode is Mode.SEQUENTIAL else plan.paths,
+        skipped=[Skipped(layer=s.layer, reason=s.reason) for s in plan.skipped],
+        bounds={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
+    )
+
+
+@answers("classify_query", ClassifyQuery, "Classify a query")
+def classify_query(app: "App", request: ClassifyQuery, _: Caller) -> Classified:
+    """Return a question's intent, window and deadline, without searching. Raises InvalidQuery."""
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms or 0, "timeout_ms")
+    query = limits.check_query(request.query)
+    plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))
+    window = shapes.shape_window(plan.window, plan.window_words, times.calendar)
+    return copy_fields(Classified, plan, query=query, confidence=round(plan.confidence, 3), window=window)

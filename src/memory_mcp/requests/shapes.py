@@ -208,9 +208,8 @@ def shape_node(
 ) -> Node:
     """Return a whole node as responses show it.
 
-    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id, `since` what became of
-    the code of a statement by its first grip;
-    projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
+    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id, `since` what became
+    of the code of a statement by its first grip; projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
     """
     return copy_fields(
         Node,

@@ -115,9 +115,8 @@ def export_shown(app: "App", request: ExportShown, caller: Caller) -> ShownFile:
 def _node(app: "App", request: ExportShown, caller: Caller) -> object:
     """Return, as JSON values, a node with a page of children.
 
-    Of a segment also its events, a page of `limit`. Of a day's first page: up to `ROWS.most` of its
-    events, and `is_cut`, whether it has more. Raises NotFound for an unknown node, InvalidQuery for an
-    invalid argument.
+    Of a segment also its events, a page of `limit`. Of a day's first page: up to `ROWS.most` of its events, and `is_cut`,
+    whether it has more. Raises NotFound for an unknown node, InvalidQuery for an invalid argument.
     """
     limit = ROWS.check(request.limit or ROWS.default)
     node_request = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
@@ -155,10 +154,7 @@ def _session(app: "App", request: ExportShown, caller: Caller) -> object:
 
 
 def _get_content(app: "App", what: str, request: ExportShown, caller: Caller) -> object:
-    """Return the response about `what`: node, session, citation or answer.
-
-    Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
-    """
+    """Raises NotFound for an unknown node, session or citation, InvalidQuery for an invalid argument."""
     if what == "node":
         return _node(app, request, caller)
     if what == "session":
@@ -183,10 +179,7 @@ def _get_content(app: "App", what: str, request: ExportShown, caller: Caller) ->
 
 
 def _clean(app: "App", value: Any, name: str = "") -> Any:
-    """Return a JSON value whose texts have passed the gate again.
-
-    Those in the fields `_IDS` stay as they are.
-    """
+    """Those in the fields `_IDS` stay as they are."""
     if isinstance(value, str):
         return value if name in _IDS else app.gate.clean_text(value)
     if isinstance(value, Mapping):
@@ -197,8 +190,7 @@ def _clean(app: "App", value: Any, name: str = "") -> Any:
 def _title(app: "App", what: str, request: ExportShown, content: Mapping[str, Any]) -> str:
     """Return the heading of a Markdown file.
 
-    It is the node's title ("The time tree" for none), the query cleaned of secrets, "Session ID" or
-    "Quotation of TIME".
+    It is the node's title ("The time tree" for none), the query cleaned of secrets, "Session ID" or "Quotation of TIME".
     """
     if what == "node":
         return str(content["node"]["title"] or "The time tree")

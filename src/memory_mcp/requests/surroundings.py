@@ -295,10 +295,7 @@ class Surroundings:
         )
 
     def _shape_event(self, event: Event, text: str, is_quoted: bool = False) -> Said:
-        """Return an event with this text.
-
-        Only the quoted one (`is_quoted`) has its ids and the seconds of its time.
-        """
+        """Only the quoted one has its ids and the seconds of its time."""
         return Said(
             event_id=event.event_id if is_quoted else "",
             source_id=event.source_id if is_quoted else "",
@@ -312,10 +309,7 @@ class Surroundings:
 
 
 def _spans(citation: ExpandedGrip) -> list[tuple[int, int]]:
-    """Return (start, end) of the quoted words in each event's text.
-
-    Of two, the words are the end of the first text and the beginning of the second.
-    """
+    """Of two events, the words are the end of the first text and the beginning of the second."""
     texts = [e.text for e in citation.excerpt]
     if len(texts) == 1:
         start = max(texts[0].find(citation.quote), 0)

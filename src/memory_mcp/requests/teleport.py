@@ -143,10 +143,7 @@ def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
 
 
 def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
-    """Return what the index of a request finds.
-
-    Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
-    """
+    """Raises InvalidQuery for an invalid similarity, query or limit; LayerUnavailable for an unusable index."""
     limit = RESULTS.check(request.limit)
     query = IndexQuery(check_query(request.query), filters, limit, keywords=keyword_list(request.keywords))
     if isinstance(request, HybridSearch):

@@ -170,10 +170,7 @@ def _day(app: "App", node: TocNode, project: str | None) -> TimelineDay:
 
 
 def _years(app: "App", project: str | None, days: Sequence[str]) -> list[TimelineYear]:
-    """Return a list of one: the last day's ISO year.
-
-    Only events of `project` count (None: of all); [] without days.
-    """
+    """Return a list of one: the last day's ISO year; [] without days."""
     if not days:
         return []
     year = dt.date.fromisoformat(days[-1]).isocalendar().year

@@ -10,8 +10,8 @@ from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.topics.base import Link, Related, State, Topic
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt
+from memory_mcp.requests.response import offset_cursor
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, shape_bullet
 from memory_mcp.tree.summarize.sentences import shorten
@@ -110,10 +110,7 @@ class Segments:
     """Reads the segments behind links as a scope may see them, with what they say of a query and a topic."""
 
     def __init__(self, app: "App", scoped: Scoped, query: str = "") -> None:
-        """Read what `scoped` may see.
-
-        Words of `query` count more than the topic's when statements are chosen.
-        """
+        """Words of `query` count more than the topic's when statements are chosen."""
         self._app, self._scoped, self._query = app, scoped, query
 
     def passages(self, topic: Topic, links: Sequence[Link]) -> list[Passage]:

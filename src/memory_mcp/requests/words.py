@@ -7,11 +7,10 @@ from memory_mcp.base.dataclass import dataclass
 from memory_mcp.model.calendar import LEVELS, TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import arguments, limits
-from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.entry import answers
 from memory_mcp.requests.limits import RESULTS, TOKENS, Argument, Flag, parse_choice
 from memory_mcp.requests.plain import copy_fields
-from memory_mcp.requests.response import Recalled, take_fitting
+from memory_mcp.requests.response import Recalled, offset_cursor, offset_of, take_fitting
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Query
@@ -171,10 +170,7 @@ def search_children(app: "App", request: SearchChildren, caller: Caller) -> Foun
 
 
 def _find_pending(app: "App", query: str, limit: int, project: str | None) -> list[PendingMatch]:
-    """Return events not filed yet that hold the words.
-
-    Those of a directory that can only be read stay so.
-    """
+    """Events not filed yet; those of a directory that can only be read stay so."""
     bounds = app.settings.retrieval.bounds
     budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
     hits = app.agentic.find_pending(Query(query, limit, project), budget)

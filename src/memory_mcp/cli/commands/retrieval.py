@@ -167,7 +167,7 @@ def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
 def add_retrieval(parsers: Subparsers, about: str) -> None:
     """Add the command `retrieval` and its arguments."""
     from memory_mcp.requests.limits import Bounds
-    from memory_mcp.requests.plans import ClassifyQuery, PlanQuery
+    from memory_mcp.requests.search import ClassifyQuery, PlanQuery
     from memory_mcp.requests.status import GetStatus
 
     inner = family(parsers, "retrieval", about)
@@ -208,7 +208,7 @@ def run_retrieval(args: argparse.Namespace) -> int:
 def run_plan(args: argparse.Namespace) -> int:
     """Print what would be done with a question."""
     from memory_mcp.requests.limits import Bounds
-    from memory_mcp.requests.plans import PlanQuery
+    from memory_mcp.requests.search import PlanQuery
 
     request = read_request(args, PlanQuery, query=words_of(args), bounds=read_request(args, Bounds))
     data = ask(args, request, catch_up=False)
@@ -227,7 +227,7 @@ def run_plan(args: argparse.Namespace) -> int:
 
 def run_classify(args: argparse.Namespace) -> int:
     """Print the intent of a question, with its signals."""
-    from memory_mcp.requests.plans import ClassifyQuery
+    from memory_mcp.requests.search import ClassifyQuery
 
     data = ask(args, read_request(args, ClassifyQuery, query=words_of(args)), catch_up=False)
     return print_result(args, data, _understood_lines(data))

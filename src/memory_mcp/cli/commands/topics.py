@@ -39,8 +39,7 @@ _NO_TOPICS = "No topics."
 def add_topics(parsers: Subparsers, about: str) -> None:
     """Add the command `topics` and its arguments."""
     from memory_mcp.requests.one_topic import RelatedTopics, TopicNodes
-    from memory_mcp.requests.topic_map import GetTopicMap
-    from memory_mcp.requests.topics import TopicsByQuery, TopTopics
+    from memory_mcp.requests.topics import GetTopicMap, TopicsByQuery, TopTopics
 
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
@@ -107,7 +106,7 @@ def run_top(args: argparse.Namespace) -> int:
 
 def run_map(args: argparse.Namespace) -> int:
     """Print one page of topics below their areas."""
-    from memory_mcp.requests.topic_map import GetTopicMap
+    from memory_mcp.requests.topics import GetTopicMap
 
     data = ask(args, read_request(args, GetTopicMap), prepare=settle, hint=True)
     topics = {topic["topic_id"]: topic for topic in data["topics"]}

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.requests.indexes import GetTopicGraphStatus
 from memory_mcp.requests.one_topic import GetTopic, TopicNodes
-from memory_mcp.requests.topic_map import GetTopicMap
+from memory_mcp.requests.topics import GetTopicMap
 from memory_mcp.web import charts, topic_drawing
 from memory_mcp.web.asking import PageRequest
 
