@@ -3,7 +3,7 @@
 import re
 
 from memory_mcp.base.patterns import lazy_pattern
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, compile_template
+from memory_mcp.question.timehints.language import CLOCK, DATE, OFFSET, Language, any_of, compile_template
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)}
@@ -33,10 +33,7 @@ _GOES_ON = """about and or but for from in on at with to we i you he she they it
     were is are did do had has have regarding concerning""".split()
 
 _PIECES = {
-    "yyyy": YEAR,
-    "year": r"{yyyy}(?! {counted})(?!\w)",
     "in_year": ",? (?:of )?(?P<fixed>{year}|(?:this|last|previous) year)",
-    "of_year": "(?:{in_year})?",
     "day": r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?!\w)",
     "to_day": "(?:(?:{joint}| and )(?:the )?(?P<e>{day})(?! {month}))?",
     "month": any_of(_MONTHS | _SHORT_MONTHS),
@@ -48,7 +45,6 @@ _PIECES = {
     "units": any_of(_UNITS),
     "number": r"(?:[1-9]\d{0,2}|an?|(?:an? )?(?:couple(?: of)?|few)|" + any_of(_NUMBERS) + ")",
     "counting": r"(?P<n>{number})(?: |(?<=\d))(?P<u>{units})",
-    "counted": COUNTED,
     "joint": r"(?: (?:to|through|until|till) | ?(?:-|–|\.\.) ?)",
     "part": f"(?: (?P<part>{any_of(_DAY_PARTS)}))?",
     "clock": rf"(?:(?P<clock>{CLOCK}(?: ?[ap]m)?)|(?P<hour>(?:1[0-2]|[1-9]) ?[ap]m|noon))",

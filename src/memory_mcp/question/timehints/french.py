@@ -1,6 +1,6 @@
 """French: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
+from memory_mcp.question.timehints.language import CLOCK, Language, any_of, compile_template
 
 _MONTH_NAMES = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"fevrier": 2, "aout": 8, "decembre": 12}
@@ -27,11 +27,7 @@ _LEADS |= {"entre": "between"}
 _PAIRS = {"entre": "between", "de": "from", "du": "from", "depuis": "from"}
 
 _PIECES = {
-    "yyyy": YEAR,
-    "year": r"{yyyy}(?! {counted})(?!\w)",
-    "counted": COUNTED,
     "in_year": " (?:de )?(?P<fixed>{year})",
-    "of_year": "(?:{in_year})?",
     "month": any_of(_MONTHS),
     "weekday": any_of(_WEEKDAYS),
     "season": any_of(_SEASONS),

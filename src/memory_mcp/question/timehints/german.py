@@ -1,6 +1,6 @@
 """German: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
+from memory_mcp.question.timehints.language import CLOCK, Language, any_of, compile_template
 
 _MONTH_NAMES = "januar februar märz april mai juni juli august september oktober november dezember".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"jänner": 1}
@@ -28,11 +28,7 @@ _LEADS |= {"während": "during", "zwischen": "between"}
 _PAIRS = {"zwischen": "between", "von": "from", "vom": "from", "seit": "from", "ab": "from"}
 
 _PIECES = {
-    "yyyy": YEAR,
-    "year": r"{yyyy}(?! {counted})(?!\w)",
-    "counted": COUNTED,
     "in_year": ",? (?P<fixed>{year}|{shift} jahres)",
-    "of_year": "(?:{in_year})?",
     "month": any_of(_MONTHS),
     "weekday": any_of(_WEEKDAYS),
     "shift": any_of(_SHIFTS),

@@ -33,16 +33,20 @@ COUNTED = (
 )
 
 
-def expand_template(template: str, pieces: Mapping[str, str] | None = None) -> str:
+#: Pieces of the templates of all languages; each adds what it calls a year behind a day (`in_year`).
+_SHARED = {"year": YEAR + r"(?! {counted})(?!\w)", "yyyy": YEAR, "counted": COUNTED, "of_year": "(?:{in_year})?"}
+
+
+def expand_template(template: str, pieces: Mapping[str, str] = _SHARED) -> str:
     """Return a template as pattern text.
 
-    A space is white space, " ?" may be missing, {piece} is one of the pieces.
+    A space is white space, " ?" may be missing, {piece} is one of `pieces` or of those of all languages.
     """
-    text = re.sub(r"\{([a-z_]+)\}", lambda m: expand_template((pieces or {})[m[1]], pieces), template)
+    text = re.sub(r"\{([a-z_]+)\}", lambda m: expand_template({**_SHARED, **pieces}[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
-def compile_template(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
+def compile_template(template: str, pieces: Mapping[str, str] = _SHARED) -> re.Pattern[str]:
     """Return an expanded template as a pattern without case; KeyError for an unknown piece."""
     return lazy_pattern(expand_template(template, pieces), re.I)
 

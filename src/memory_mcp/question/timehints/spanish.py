@@ -1,6 +1,6 @@
 """Spanish: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compile_template
+from memory_mcp.question.timehints.language import CLOCK, Language, any_of, compile_template
 
 _MONTH_NAMES = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"setiembre": 9}
@@ -26,11 +26,7 @@ _LEADS = {"en": "in", "durante": "during", "entre": "between", "de": "from", "de
 _PAIRS = {"entre": "between", "de": "from", "del": "from", "desde": "from"}
 
 _PIECES = {
-    "yyyy": YEAR,
-    "year": r"{yyyy}(?! {counted})(?!\w)",
-    "counted": COUNTED,
     "in_year": " (?:del? )?(?P<fixed>{year})",
-    "of_year": "(?:{in_year})?",
     "month": any_of(_MONTHS),
     "weekday": any_of(_WEEKDAYS),
     "season": any_of(_SEASONS),
