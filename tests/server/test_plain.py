@@ -1,5 +1,6 @@
 """Calls that the server answers by itself: how they are cancelled, end with their connection, and report."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,9 +13,12 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.server import progress
+from memory_mcp.server.build import assemble
 from memory_mcp.server.calls import Answer, Kit, make_kit
 from memory_mcp.server.envelope import ENVELOPE
+from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from memory_mcp.server.pipe import converse
 from memory_mcp.server.plain import AT_ONCE, PlainMessages
 from tests.waiting import PATIENCE
 
@@ -109,3 +113,49 @@ def test_an_answer_tears_no_report_of_progress(app: App, monkeypatch: pytest.Mon
     reported, answered = anyio.run(main)
     assert reported["method"] == "notifications/progress"
     assert answered["result"]["content"][0]["text"] == "done"
+
+
+def test_at_the_end_a_request_is_awaited_though_a_listener_was_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> list[dict[str, Any]]:
+        finish, refused, answers, looks = anyio.Event(), anyio.Event(), list[dict[str, Any]](), itertools.count()
+
+        async def answer(*_: object) -> Answer:
+            await finish.wait()
+            return Answer("done")
+
+        async def say(line: bytes) -> None:
+            answers.append(json.loads(line))
+            if answers[-1].get("id") == 2:
+                refused.set()
+
+        async def iter_lines() -> AsyncIterator[bytes]:
+            greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+            yield encode(id=1, method="initialize", params=greeting)
+            yield encode(method="notifications/initialized")
+            yield encode(id=2, method="subscriptions/listen", params={"notifications": {"toolsListChanged": True}})
+            await refused.wait()
+            yield encode(id=3, method="tools/call", params={"name": "browse_toc", "arguments": {}})
+
+        def listens() -> bool:
+            # Looked at for each place that is free, and then while the call is awaited.
+            if next(looks) > AT_ONCE:
+                finish.set()
+            return True
+
+        monkeypatch.setattr(Kit, "answer", answer)
+        host = Host.of(app)
+
+        async def load_server() -> MemoryServer:
+            return assemble(host)
+
+        with anyio.fail_after(PATIENCE):
+            await converse(make_kit(host), load_server, iter_lines(), say, listens)
+        return answers
+
+    answers = {message["id"]: message for message in anyio.run(main)}
+    assert "error" in answers[2]
+    assert "done" in json.dumps(answers[3])
+
+
+def encode(**message: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"

@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from contextlib import suppress
+from functools import partial
 
 import anyio
 from mcp import types
@@ -33,7 +34,7 @@ async def serve_messages(server: MemoryServer, first: lines.Read, messages: Clie
                         text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                         await say(restore_ids(text.encode()) + b"\n")
                         if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
-                            messages.room.release()
+                            messages.release_request(message.message.id or "")
         all_written.set()
 
     async with anyio.create_task_group() as tasks:
@@ -78,9 +79,10 @@ class _LibraryStream:
                     self._greetings[message.id] = message.params or {}
                 self._messages.plain.note_request(message.method, message.params)
                 self._see(checked.message or {})
-                await self._messages.admit_request(message.method)
+                await self._messages.admit_request(message.method, message.id)
                 # One that is cancelled ends without an answer.
-                return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=self._release))
+                release = partial(self._release, message.id)
+                return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=release))
         raise anyio.EndOfStream
 
     def is_for_client(self, message: types.JSONRPCMessage) -> bool:
@@ -92,8 +94,8 @@ class _LibraryStream:
             self._messages.plain.note_greeting(params, message.result)
         return message.id != GREETING_ID
 
-    async def _release(self) -> None:
-        self._messages.room.release()
+    async def _release(self, number: str | int) -> None:
+        self._messages.release_request(number)
 
     async def aclose(self) -> None:
         """Do nothing: whoever made the stream closes what is behind it."""

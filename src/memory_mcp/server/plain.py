@@ -233,7 +233,8 @@ class ClientMessages:
         self._lines = aiter(client_lines)
         self._say = say
         self._listens = listens
-        self._lasting = 0
+        #: The ids of requests under way that last as long as the connection.
+        self._lasting: set[str | int] = set()
         #: What is left of the requests that may be under way.
         self.room = room
         self.plain = plain
@@ -252,14 +253,20 @@ class ClientMessages:
         await self._await_answers()
         raise anyio.EndOfStream
 
-    async def admit_request(self, method: str) -> None:
-        """Wait for a place among those under way."""
+    async def admit_request(self, method: str, number: str | int) -> None:
+        """Wait for a place among those under way, for a request with that id."""
         await self.room.acquire()
-        self._lasting += method == _LASTING
+        if method == _LASTING:
+            self._lasting.add(number)
+
+    def release_request(self, number: str | int) -> None:
+        """Free the place of a request with that id, which was answered or ended without an answer."""
+        self._lasting.discard(number)
+        self.room.release()
 
     async def _await_answers(self) -> None:
-        missing, end = AT_ONCE - self._lasting, anyio.current_time() + _ANSWERS
-        while missing > 0 and anyio.current_time() < end and self._listens():
+        missing, end = AT_ONCE, anyio.current_time() + _ANSWERS
+        while missing > len(self._lasting) and anyio.current_time() < end and self._listens():
             try:
                 self.room.acquire_nowait()
                 missing -= 1
