@@ -274,6 +274,28 @@ def current(place: Place) -> str:
         return handshake.compute_fingerprint(link.Wanted(str(place.directory)).settings)
 
 
+def test_a_process_that_learns_answers_ends_with_its_daemon_wherever_it_is(tmp_path: Path) -> None:
+    # The library is loaded for ever.
+    (tmp_path / "mcp").mkdir()
+    reached = tmp_path / "reached"
+    (tmp_path / "mcp" / "__init__.py").write_text(
+        f"import time\nopen({str(reached)!r}, 'w').close()\nwhile True: time.sleep(1)\n"
+    )
+    command = [sys.executable, "-P", "-m", "memory_mcp.server.introduce"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(pickle.dumps((Settings(), [])))
+            process.stdin.flush()
+            until(lambda: reached.exists() or process.poll() is not None, "for the library to be loaded")
+            assert process.poll() is None
+            process.stdin.close()
+            assert process.wait(PATIENCE) == 1
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("asked", [b"", pickle.dumps((Settings(), []))], ids=["before it asked", "before the answer"])
 def test_a_daemon_that_ends_while_answers_are_learned_leaves_nothing_in_its_log(asked: bytes) -> None:
     nobody, sink = os.pipe()

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -62,15 +63,24 @@ def _refuse_opening() -> NoReturn:
     raise StorageError("the store is not open in this process")
 
 
+def _end_with_daemon(source: int) -> None:
+    """End this process once a pipe's other end is closed."""
+    while os.read(source, 1):
+        continue
+    os._exit(1)
+
+
 def main(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer the pickled settings and messages of `source` by a JSON list of lines in `sink`.
 
-    Ends the process without a word if the daemon has gone.
+    Ends the process without a word if the daemon has gone, which keeps `source` open until it is answered.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     try:
+        settings, messages = pickle.load(source)  # from the daemon, over a pipe
+        threading.Thread(target=_end_with_daemon, args=(source.fileno(),), daemon=True).start()
         with few_collections():
-            sink.write(json.dumps(answer_requests(*pickle.load(source))).encode())  # from the daemon, over a pipe
+            sink.write(json.dumps(answer_requests(settings, messages)).encode())
             sink.flush()
     except (EOFError, BrokenPipeError):
         os._exit(1)

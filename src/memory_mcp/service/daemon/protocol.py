@@ -72,7 +72,7 @@ class HandshakeRecorder:
         messages = _make_introduction(greeting, request)
         try:
             answers = _ask_process(self._settings, messages)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError) as error:
             log.info("the answers to handshakes are not learned: %s", error)
             return
         observer = _Observer(self)
@@ -119,12 +119,22 @@ def _make_introduction(greeting: Mapping[str, Any] | None, request: Mapping[str,
 def _ask_process(settings: Settings, messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the answer lines of messages by `server.introduce` in another process.
 
-    Raises OSError, SubprocessError or ValueError if there are none.
+    Raises OSError or ValueError if there are none.
     """
     command = [sys.executable, "-P", "-m", "memory_mcp.server.introduce"]
-    request = pickle.dumps((settings, messages))
-    done = subprocess.run(command, input=request, stdout=subprocess.PIPE, timeout=_PATIENCE, check=True, **machine.apart())
-    return list(json.loads(done.stdout))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.apart()) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(_PATIENCE, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(pickle.dumps((settings, messages)))
+            process.stdin.flush()
+            # It ends with this process, as its input does: that is closed once it has answered.
+            answers = process.stdout.read()
+        finally:
+            timer.cancel()
+    return list(json.loads(answers))
 
 
 def _metadata_file(package: str) -> str:
