@@ -40,7 +40,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A duration with its clause's words before and after it, and the clause's ends."""
+    """A duration with its clause's words around it, and the clause's ends."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -197,7 +197,7 @@ def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Dead
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: DeadlineTable) -> bool:
-    """`tight` is (first place, place after it): "tell me in 2 s which port it is"."""
+    """As in "tell me in 2 s which port it is"."""
     demand_words = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -216,7 +216,7 @@ def _run(keys: Iterable[str], terms: DeadlineTable) -> int:
 
 
 def _find_reply_demand(words_before: tuple[str, ...], terms: DeadlineTable) -> int | None:
-    """Up to 6 words, all usual beside limits, part it from the duration; it opens `words_before` or is joined to it."""
+    """Up to 6 words, all usual beside limits, may follow the demand."""
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(words_before) - 1, max(-1, len(words_before) - 2 - _MOST_BETWEEN), -1):
         if words_before[i] in terms.replies and (i == 0 or words_before[i - 1] in terms.joins):
@@ -249,7 +249,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: DeadlineTa
 
 
 def _leads_sentence(query: Sequence[Word], clause: _Clause, terms: DeadlineTable) -> bool:
-    """But for one word or one in 3: "no longer than 1 s, ..."."""
+    """But for few words: "no longer than 1 s, ..."."""
     words_before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if (

@@ -156,7 +156,7 @@ def _find_chunks(text: str, start: int, end: int) -> list[LiteralPiece]:
 
 
 def _trim_chunk(chunk: str) -> tuple[int, int]:
-    """Return where a chunk begins and ends without punctuation and possessive 's; brackets in pairs stay: `flush()`."""
+    """Leave out punctuation and possessive 's; brackets in pairs stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -259,7 +259,7 @@ def _is_identifier(chunk: str) -> bool:
 
 
 def _is_coded(chunk: str) -> bool:
-    """Return whether a word is in snake_case, camelCase or PascalCase, and no product's name."""
+    """Return whether a word is in snake_case, camelCase or PascalCase."""
     if not re.fullmatch(r"[\w$.]+", chunk):
         return False
     if _SNAKE.search(chunk):

@@ -114,7 +114,7 @@ def classify(text: str, timeout_ms: int | None = None) -> ClassifiedQuery:
 
 
 def last_of(text: str) -> str | None:
-    """Return the subject of the latest decision asked for; "" for any, None where none is."""
+    """Return the subject of the latest decision asked for, "" for any, or None."""
     _, query = _read_words(text)
     spans = find_latest(query, choose_table(query))
     if not spans:
@@ -178,7 +178,7 @@ def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: SignalTable, deadline: Deadline | None) -> str:
-    """Return "" where nothing asks for a search, no searchable word is left, or it is a command line."""
+    """Return "" without a request or searchable word, and for a command line."""
     spans = find_requests(query, reading)
     if not spans or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
         return ""
@@ -189,7 +189,7 @@ def _without_requests(text: str, query: Sequence[Word], reading: SignalTable, de
 
 
 def _remove_spans(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without these spans' words and punctuation around; unchanged if no word would be left."""
+    """Without punctuation around; unchanged if no word would be left."""
     remaining, at = "", 0
     for start, end in spans:
         piece = text[at : query[start].start].rstrip(_RIGHT_OVER)

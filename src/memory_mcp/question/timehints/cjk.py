@@ -67,7 +67,7 @@ def _compile_template(template: str) -> re.Pattern[str]:
 
 
 def _parse_number(text: str) -> int:
-    """Return the number written as 12, 十二, 二十三 or 二〇二三; KeyError or ValueError for another text."""
+    """Return the number written as 12, 十二 or 二〇二三; ValueError or KeyError else."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:

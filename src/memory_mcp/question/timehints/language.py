@@ -17,7 +17,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern text of any of the words, longer ones first, not escaped."""
+    """Return a pattern text of any of the words, longer ones first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -47,7 +47,7 @@ def expand_template(template: str, pieces: Mapping[str, str] = _SHARED) -> str:
 
 
 def compile_template(template: str, pieces: Mapping[str, str] = _SHARED) -> re.Pattern[str]:
-    """Return an expanded template as a pattern without case; KeyError for an unknown piece."""
+    """Return an expanded template as a pattern; KeyError for an unknown piece."""
     return lazy_pattern(expand_template(template, pieces), re.I)
 
 
@@ -99,7 +99,7 @@ def make_form(resolver: str, heads: Iterable[str], template: str, pieces: Mappin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The words of a language, in lower case, and its forms, longer ones first."""
+    """The words of a language, in lower case, longer ones first, and its forms."""
 
     months: Mapping[str, int]
     short_months: Mapping[str, int] = field(default_factory=dict)

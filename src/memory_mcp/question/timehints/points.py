@@ -123,7 +123,7 @@ class PointResolver(ABC):
         return FoundTime(TimeWindow(at, at + length), m.start(), m.end(), at_ms=at)
 
     def _resolve_iso(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Return the time of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01. ValueError for an impossible one."""
+        """Return the time of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01; ValueError if impossible."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
             week = self._on.week_window(year, int(part[1:3]))

@@ -23,7 +23,7 @@ RESOLVING = 15
 
 
 class TimeReader(PointResolver):
-    """Reads one language's phrases at places of a text; None where there is none."""
+    """Reads one language's phrases; a method returns None where there is none."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         super().__init__(text, windows, language)
@@ -33,7 +33,7 @@ class TimeReader(PointResolver):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read_time(self, i: int, head: str) -> FoundTime | None:
-        """Return a range, else a bound, else a point at a place of this head."""
+        """Return a range, else a bound, else a point at this head."""
         if head not in self._words.openers and not self._match_forms(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
@@ -83,7 +83,7 @@ class TimeReader(PointResolver):
         return FoundTime(TimeWindow(start, end), i, point.end) if start < end else None
 
     def read_point(self, i: int, lead: str) -> FoundTime | None:
-        """Return the time at a place after a leading word; each is read once."""
+        """Return the time at a place after a leading word, read once."""
         if (i, lead) not in self._read:
             self._read[i, lead] = self._resolve_forms(i, lead)
         return self._read[i, lead]

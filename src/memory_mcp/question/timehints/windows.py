@@ -38,12 +38,12 @@ class Windows:
         return _positive(self.calendar.days_window(first, after))
 
     def local_dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """Return a window's first date and the one behind it; None without whole days."""
+        """Return a window's first date and the one behind, or None."""
         first, after = (self.calendar.to_local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days_window(first, after) == window else None
 
     def months_window(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return `count` whole months; month 0 or 13 is of another year. ValueError before 1970."""
+        """Return `count` whole months, month 0 of last year; ValueError before 1970."""
         return self.days_window(month_of(year, month), month_of(year, month + count))
 
     def day_window(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
@@ -129,7 +129,7 @@ class Windows:
         return self.months_window(start.year, month, 3)
 
     def latest_year(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date has begun; ValueError beyond nine years."""
+        """Return the latest year in which a date began; ValueError beyond nine."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -137,7 +137,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day_window(self, day: int) -> TimeWindow:
-        """Return the latest day of that number, today included; ValueError where no month has it."""
+        """Return the latest day of that number; ValueError where no month has it."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -162,7 +162,7 @@ class Windows:
         return self.days_window(cuts[which], cuts[which + 1])
 
     def unit_of(self, window: TimeWindow) -> str:
-        """Return day, week, month, quarter or year, whichever a window is; "" for none."""
+        """Return day, week, month, quarter or year, if a window is one."""
         first, after = self.local_dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
