@@ -108,7 +108,7 @@ class SegmentDeriver:
         self._holders.clear()
 
     def fold_terms(self) -> None:
-        """Join term rows of nodes that have many; skipped if none can, as finding them is slow."""
+        """Join term rows of nodes that may have many: finding them is slow."""
         if self._steps_since_fold is None or self._steps_since_fold >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._steps_since_fold = 0
@@ -166,7 +166,7 @@ class SegmentDeriver:
         return mark_common(stored_work, common_among(counts))
 
     def _place_events(self, events: Sequence[Event]) -> "_BatchChanges":
-        """Those that they join or open, that lose a duplicate, or that a new recap describes."""
+        """Those that they join, open, take an event from, or sum up."""
         duplicate_pairs = self._storage.events.find_duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         # What a new event joins may hide others with it.

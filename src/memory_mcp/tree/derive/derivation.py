@@ -164,7 +164,7 @@ class Derivation:
             return DeriveTimes(periods, halfway - started, self._clock.monotonic() - halfway)
 
     def _derive_aside(self, more: Callable[[], bool]) -> None:
-        """Derive in child processes while `more()`, giving way before each step, then what is stored by then."""
+        """Derive in child processes while `more()`, then what is stored by then."""
         with self._workers(self._give_way) as workers:
 
             def derive(batch: Sequence[SegmentWork]) -> list[DerivedSegment]:

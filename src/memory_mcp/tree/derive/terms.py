@@ -348,7 +348,7 @@ class Frequencies:
         self._cached: dict[tuple[int, str | None], int] = {}
 
     def segment_count(self, term_hash: int, project: str | None) -> int:
-        """Return the number of segments with a term, in one project or all (None)."""
+        """Return a term's number of segments, in one project or all (None)."""
         total = self._cached.get((term_hash, project))
         if total is None:
             if len(self._cached) >= _REMEMBERED:

@@ -165,7 +165,7 @@ def period_material(
 
 
 def _fit_lines(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """The first step that fits into 6,000 tokens, evenly spread, and as large as fits by the lines' average."""
+    """The first step that fits into 6,000 tokens, as an even sample."""
     chosen: list[str] = []
     for step in steps:
         chosen = lines(step)

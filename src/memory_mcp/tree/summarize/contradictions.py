@@ -193,7 +193,7 @@ def _sets_name(leading: Sequence[str], new: Sequence[str], old: Sequence[str]) -
 
 
 def _gives_up(newer: Claim, older: Claim) -> bool:
-    """The newer must share most terms of the older, and hold from now on."""
+    """The newer must share most terms and hold from now on."""
     for value in newer.given_up if newer.is_sole else ():
         if not value or len(value) > _max_value_length(value):
             continue
@@ -240,7 +240,7 @@ def _content_terms(words: Sequence[str]) -> set[str]:
 
 
 def _mark_values(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Replace expressions that set values by marks; return the words in lower case and as written."""
+    """Replace expressions that set values by marks, in lower case and as written."""
     structure = _phrase_table("whole", "chooses", "equals", "frame")
     words: list[str] = []
     written: list[str] = []

@@ -101,7 +101,7 @@ def _reply_decisions(event: Event, call: Event | None) -> list[Decision]:
 
 
 def _answer_decision(question_event: Event, answer_event: Event) -> Decision | None:
-    """None for long or mere permissions, an option of an unknown list, a question back, or words that name too little."""
+    """None for mere permissions, unknown options, questions back, and too few names."""
     text = answer_event.text.strip()
     if not text or len(text) > _MAX_ANSWER or text[0] in "/!<[" or "\n\n" in text:
         return None

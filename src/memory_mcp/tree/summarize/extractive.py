@@ -177,7 +177,7 @@ def _capitalize_first(text: str) -> str:
 def _make_bullets(
     stretch: Stretch, events: Sequence[Event], recalled: Sequence[RecalledStatement], outcomes: Sequence[Outcome]
 ) -> tuple[BulletDraft, ...]:
-    """At most 8, no two alike: those of the recap first, the others in order of time."""
+    """At most 8, no two alike: the recap's, then in order of time."""
     open_tasks = [t for t in recalled if t.statement.section is RecapSection.OPEN][:1]
     done = [t for t in recalled if t not in open_tasks][:MAX_RECALLED]
     drafts = [

@@ -59,7 +59,7 @@ def keywords_of(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _best_phrases(stretch: Stretch, candidate_keys: set[str]) -> dict[str, tuple[str, str, str]]:
-    """Two plain words adjacent at least twice, seldom apart, and found as written in a text."""
+    """Two plain words adjacent at least twice, seldom apart, found as written."""
     best: dict[str, tuple[float, tuple[str, str, str]]] = {}
     texts: list[str] = []
     for (left_word, right_word), times in _count_pairs(stretch, candidate_keys).items():

@@ -12,7 +12,7 @@ from memory_mcp.tree.summarize.patterns import compile_pattern, contains_any, is
 
 
 class Cue:
-    """Indications of a sentence's words, as bits of an int: IntFlag costs more than the patterns do."""
+    """Cues of a sentence, as bits: IntFlag costs more than the patterns."""
 
     DECISION = 1
     CAUSE = 2
@@ -264,7 +264,7 @@ _LETTERS = lazy_pattern("[a-z]*")
 
 
 class _Openers(dict[str, int]):
-    """What a sentence may be by its first token: most patterns are never tried. A full cache is emptied."""
+    """What a sentence may be by its first token; a full cache is emptied."""
 
     def __missing__(self, token: str) -> int:
         if len(self) > _OPENERS_LIMIT:
@@ -284,7 +284,7 @@ OPENERS = _Openers()
 
 
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
-    """Return a sentence's cues among `triggered`, `Cue.QUESTION` for a question mark at the end."""
+    """Return a sentence's cues among `triggered`, and `Cue.QUESTION` by its end."""
     cues = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
     if triggered:
         folded = text.lower()

@@ -122,7 +122,7 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Return the sentences that name the stretch, best first, each half in new words."""
+    """Return sentences that name the stretch, best first, half in new words."""
     dialogue, records = stretch.is_dialogue, stretch.records
     request_keys = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.has_session_name else set()
     eager = []

@@ -84,7 +84,7 @@ class Theme:
 
 
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
-    """Return at most 8 themes of the 240 largest children with bullets, largest first."""
+    """Return at most 8 themes of the 240 largest children, largest first."""
     # In steps of the square root of two, so that one more event seldom changes a share.
     sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
     total_size = math.fsum(sizes) or 1.0

@@ -129,7 +129,7 @@ def is_vague(words: Iterable[Word]) -> bool:
 
 
 def read_words(text: str) -> list[Word]:
-    """Return a text's words, also those without meaning (key ""), then its CJK runs."""
+    """Return a text's words, "" as key without meaning, then its CJK runs."""
     tokens = tokens_of(text)
     if has_cjk(text):
         tokens += cjk_runs(text)
@@ -239,5 +239,5 @@ _SHARED_SHARPNESS = 1.5
 
 
 def shared_term_weight(holders: int, total: int) -> float:
-    """Return a term's weight, above 0 and higher for rarer terms; it has a holder."""
+    """Return a term's weight, above 0, higher for rarer terms."""
     return float(math.log((total + 1) / holders) ** _SHARED_SHARPNESS)

@@ -16,7 +16,7 @@ class Outline:
         self._sums = [0, *accumulate(count for _, count in days)]
 
     def count_segments(self, first_day: str, after_day: str) -> int:
-        """Return the number of segments of a span of days, the last one excluded."""
+        """Return the number of segments of a span, without its last day."""
         return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
 
     def days(self, first_day: str, after_day: str) -> list[str]:

@@ -96,7 +96,7 @@ class RefinementSearch:
 
 
 def mark_requests(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store when (UTC ms) sessions ended: the projects' next ones show what is due."""
+    """Store when (UTC ms) sessions ended: the next ones show what is due."""
     storage.outbox.set_positions({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 

@@ -223,7 +223,7 @@ def changed_files(doings: WorkDone) -> str:
 
 
 def node_outcome(node: TocNode) -> str:
-    """Return a segment's last bullet on a result or cause that its title lacks."""
+    """Return a segment's last bullet on an outcome that its title lacks."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         if bullet.kind in _RULES:  # never a result, and most bullets of some nodes
