@@ -27,7 +27,7 @@ def list_arguments(kind: Any) -> Mapping[str, tuple[Any, Argument, Any]]:
 
 
 def are_plain(kind: Any, values: Mapping[str, Any]) -> bool:
-    """Return whether all arguments are there and plain; the library converts or refuses others."""
+    """Return whether all arguments are there and plain; others are the library's."""
     arguments = list_arguments(kind)
     if any(name not in values for name, (_, _, default) in arguments.items() if default is MISSING):
         return False

@@ -184,7 +184,7 @@ class Host:
         return with_loss(app, response)
 
     def _run_counted(self, call: object, work: Callable[[App], T]) -> T:
-        """Raises DeadlineExceeded if the call is cancelled already, and what opening or the call raises."""
+        """Raises DeadlineExceeded if the call is cancelled, and what it raises itself."""
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():

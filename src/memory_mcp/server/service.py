@@ -141,7 +141,7 @@ class Service:
         self._deriver.hurry()
 
     def _on_read(self) -> None:
-        """The indexes are looked at every `WATCH` seconds at most. During an import no event is derived for that."""
+        """Look at the indexes every `WATCH` seconds; derive nothing during an import."""
         self._read = time.monotonic()
         if self.pending and not self._importing:
             self._deriver.hurry()
@@ -362,7 +362,7 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
-        """Stop all background work side by side, each for `_PATIENCE` seconds at most, then close the App."""
+        """Stop background work side by side, within `_PATIENCE` seconds; close the App."""
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
         stops += [self._deriver.stop, self._tender.stop, self._counter.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]
