@@ -73,7 +73,7 @@ def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Mar
 
 
 def shade_step(count: int, most: int) -> int:
-    """Return a shade by the root, so that quiet days show: 0 for none, else 1 to `STEPS`."""
+    """Return a shade by the root, so that quiet days show; 0: none."""
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
 

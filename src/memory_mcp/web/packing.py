@@ -60,7 +60,7 @@ def pack_circles(
 def _free_place(
     placed: Sequence[Circle], corners: list[_Corner], radius: float, wide: float, pulling: Sequence[tuple[Circle, float]]
 ) -> tuple[float, float]:
-    """Return a corner with room, and drop corners without for good; `radius` includes the gap."""
+    """Return a corner with room, dropping those without; `radius` includes the gap."""
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
     # The centre of gravity, circles weighted by their areas.

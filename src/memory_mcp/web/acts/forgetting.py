@@ -33,7 +33,7 @@ async def find_to_forget(ask: PageRequest) -> ActResult:
 
 
 async def preview_forget(ask: PageRequest) -> ActResult:
-    """Preview what the form would forget; beyond a second it goes on in the background."""
+    """Preview what would be forgotten; beyond a second in the background."""
     ticked = await _read_ticked(ask)
     fields: dict[str, Any] = {name: ask.argument(name) for name in _FIELDS}
     requests = ticked or [Forget(**fields, project=ask.argument("of_project"), is_person=True)]
