@@ -116,7 +116,7 @@ def get_agent_activity(app: "App", request: GetAgentActivity, caller: Caller) ->
 
 
 def _make_totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
-    """Most events first; `by_month` must hold at least one month for each name in `counts`."""
+    """Most events first; `by_month` must hold a month for each name."""
     months: dict[str, list[MonthActivity]] = {}
     for count in by_month:
         months.setdefault(count.name, []).append(MonthActivity(month=count.month, events=count.events))

@@ -202,7 +202,7 @@ class AnswerShaper:
         return self._make_response(page.results, page.hits, page.also), hits_shown
 
     def _shape_full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """The first that does not fit ends the list; the explanation is not counted."""
+        """The first that does not fit ends the list; explanations are not counted."""
         hits, results = self._found.hits, list[FullResult]()
         remaining = self._budget - tokens_in(_field_size("themes", self._themes), self._factor)
         for hit in hits:

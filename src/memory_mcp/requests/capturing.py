@@ -126,7 +126,7 @@ def resume_capture(app: "App", request: ResumeCapture, caller: Caller) -> Captur
 
 @answers("list_paused", ListPaused)
 def list_paused(app: "App", _: ListPaused, caller: Caller) -> PausedNow:
-    """Return the pauses in force that the caller may see; InvalidQuery for a damaged file."""
+    """Return the pauses in force, as visible; InvalidQuery for a damaged file."""
     return PausedNow(paused={p: app.calendar.format_iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 

@@ -93,7 +93,7 @@ def shape_events(app: "App", stored_events: Sequence[Stored], full: bool, most: 
 
 
 def _shape_span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
-    """A grip over two events quotes the first to the end of its text, and the second up to its own end."""
+    """Of two events a grip quotes the first's end and the second's beginning."""
     start, end = grip.span_start, grip.span_end
     if grip.event_id_start != grip.event_id_end:
         start, end = (start, len(stored.text)) if stored.event_id == grip.event_id_start else (0, end)

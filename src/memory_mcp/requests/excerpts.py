@@ -267,7 +267,7 @@ def _find_space_after(text: str, start: int, most: int) -> int | None:
 
 
 def _find_space_before(text: str, end: int, least: int) -> int | None:
-    """`end` is before the end of the text; None without white space within `_TO_SPACE` places."""
+    """None without white space within `_TO_SPACE` places; `end` is inside the text."""
     first = max(end - _TO_SPACE, least)
     if first > end:
         return None
@@ -281,7 +281,7 @@ def _find_space_before(text: str, end: int, least: int) -> int | None:
 
 
 def _find_cut(text: str, places: range, otherwise: int) -> int:
-    """Between words within `_TO_WORD_END` places, else between any two characters; `otherwise` without such a place."""
+    """Between words within `_TO_WORD_END` places, else characters, else `otherwise`."""
     for at in places[: _TO_WORD_END + 1]:
         if at < len(text) and _between_characters(text, at) and not (_joins(text[at - 1]) and _joins(text[at])):
             return at

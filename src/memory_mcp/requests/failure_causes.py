@@ -134,7 +134,7 @@ def _share_program(command: str, other: str) -> bool:
 
 
 def _list_programs(command: str) -> list[str]:
-    """With each further word of its subcommand; none for one that is called by its path, or with a path of programs."""
+    """Each with further words of its subcommand; none that is called by path."""
     written = frozenset[str]() if "PATH=" in command else words_of(command)
     names = (form.split() for form in parse_command(command).programs)
     programs = [words for words in names if words and words[0] in written]

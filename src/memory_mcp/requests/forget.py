@@ -216,7 +216,7 @@ def _resolve_request(app: "App", request: Forget, caller: Caller) -> tuple[Forge
 
 
 def _named_events(app: "App", name: str, caller: Caller) -> Sequence[Event]:
-    """Raises InvalidQuery for what is neither an event's id nor a grip's, NotFound if there is none."""
+    """Raises InvalidQuery for neither an event's id nor a grip's, NotFound if unknown."""
     if name.startswith("grip:"):
         return visible_evidence(app, caller, name).excerpt
     event = app.storage.events.find_event(event_id_from(event_key(name)))

@@ -155,7 +155,7 @@ class PrunedIndex:
 
 @answers("get_teleport_status", GetTeleportStatus, "Teleport status")
 def teleport_status(app: "App", _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
-    """Return the state of both indexes; InvalidQuery for a caller bound to one project."""
+    """Return the state of both indexes; InvalidQuery for a bound caller."""
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleports[LayerName.BM25].status(), app.teleports[LayerName.VECTOR].status()
     parts = [
@@ -196,7 +196,7 @@ def vector_status(app: "App", _: GetVectorStatus, caller: Caller) -> VectorStatu
 
 @answers("get_topic_graph_status", GetTopicGraphStatus, "Topic graph status")
 def topic_graph_status(app: "App", _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
-    """Return the topic graph's state; InvalidQuery for a caller bound to one project."""
+    """Return the topic graph's state; InvalidQuery for a bound caller."""
     caller.refuse_all(app, "the state of an index")
     graph_status = app.topics.describe_status()
     return copy_fields(

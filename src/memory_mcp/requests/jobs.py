@@ -83,7 +83,7 @@ class JobPaused:
 
 @answers("list_jobs", ListJobs)
 def list_jobs(app: "App", _: ListJobs, caller: Caller) -> JobList:
-    """Return every job with its times; InvalidQuery for a caller bound to one project."""
+    """Return every job with its times; InvalidQuery for a bound caller."""
     caller.refuse_all(app, "the list of jobs")
     return JobList(
         jobs=[
@@ -108,7 +108,7 @@ def run_job(app: "App", request: RunJob, caller: Caller) -> JobRun:
 
 @answers("pause_job", PauseJob)
 def pause_job(app: "App", request: PauseJob, caller: Caller) -> JobPaused:
-    """Pause a job, not its run; InvalidQuery for an unknown name or a bound caller."""
+    """Pause a job, not its run; InvalidQuery if unknown, or a bound caller."""
     caller.refuse_all(app, "pausing a job")
     app.scheduler.pause(request.name)
     return _describe_pause(app, request.name)
@@ -116,7 +116,7 @@ def pause_job(app: "App", request: PauseJob, caller: Caller) -> JobPaused:
 
 @answers("resume_job", ResumeJob)
 def resume_job(app: "App", request: ResumeJob, caller: Caller) -> JobPaused:
-    """Let a paused job run again; InvalidQuery for an unknown name or a bound caller."""
+    """Let a paused job run again; InvalidQuery if unknown, or a bound caller."""
     caller.refuse_all(app, "resuming a job")
     app.scheduler.resume(request.name)
     return _describe_pause(app, request.name)

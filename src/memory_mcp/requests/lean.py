@@ -146,7 +146,7 @@ class LeanHits:
         return None if letters is None else (min(letters, QUOTE), min(letters, LINE))
 
     def _widen_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
-        """Return letters of long and short quotations, None if not even the usual ones fit."""
+        """Return letters of long and short quotations, None below the usual ones."""
         longest = max(self._lengths, default=0)
         most = max(longest, QUOTE)
         quote = _find_most_letters(lambda letters: self._measure_size(sizes, letters, LINE), room, QUOTE, most)

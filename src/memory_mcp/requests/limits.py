@@ -125,7 +125,7 @@ class Bounds:
     ] = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidQuery for bounds beyond 1 to 1,000,000 (beam_width: 5) or a confidence beyond 0 to 1."""
+        """Raise InvalidQuery for bounds beyond 1,000,000 (beam_width: 5), a confidence beyond 1."""
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:

@@ -287,7 +287,7 @@ def _cut_first(app: "App", first: Sequence[Child]) -> tuple[list[Child], list[in
 
 
 def _children(app: "App", ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
-    """They are FullChild with `full`; ids that the scope does not hold are left out."""
+    """FullChild with `full`; ids that the scope does not hold are left out."""
     nodes = app.tree.nodes(ids, scoped.project)
     counted = [(nodes[i], app.tree.count_children(i, scoped.project)) for i in ids if i in nodes]
     return [full_child(node, count, app.calendar) if full else shape_child(node, count) for node, count in counted]

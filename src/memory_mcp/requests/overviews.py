@@ -198,7 +198,7 @@ def _projects_in(app: "App", question: Asked) -> list[_Project]:
 
 
 def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
-    """Of its newest session, its largest others, `most` in all, and its latest notes; newest first."""
+    """Newest first: the newest session, the largest others, the latest notes."""
     sessions: dict[str, list[Segment]] = {}
     for cut in sorted(cuts, key=lambda cut: cut.start, reverse=True):
         sessions.setdefault(cut.session_id, []).append(cut)

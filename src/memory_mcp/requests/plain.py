@@ -80,7 +80,7 @@ def _keep_value(value: Any) -> Any:
 
 @cache
 def _list_fields(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return (name, is required, default) of each field; the default is `MISSING` for a factory."""
+    """Return (name, is required, default) of each field; `MISSING` for a factory."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 

@@ -292,7 +292,7 @@ def _recorded_as(app: "App", what: str, by: str, changed: ProjectChanged) -> Pro
 
 @contextmanager
 def _refiling(app: "App") -> Iterator[None]:
-    """Run the body, which changes rules, then file everything again; nothing else is published meanwhile."""
+    """Run the body, which changes rules, then file everything again, publishing nothing meanwhile."""
     with app.derivation.publishing:
         yield
         app.derivation.run()

@@ -149,7 +149,7 @@ def parse_refinement(node_id: str, value: object, by: str = "") -> RefineSummary
 
 
 def _check_object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
-    """Raises InvalidQuery for other fields than `kind`'s; `node_id`, `project` and `scope` may not be given."""
+    """Raises InvalidQuery for other fields than `kind`'s, and for node, project, scope."""
     field_names = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
     if not isinstance(value, Mapping):
         raise _make_invalid(f"{path} is no JSON object")
@@ -193,7 +193,7 @@ def _check_sizes(request: RefineSummary) -> None:
 
 
 def _check_size(path: str, value: Sequence[object], least: int, most: int) -> None:
-    """A text of white space alone counts as empty where `least` is not 0."""
+    """White space alone counts as empty where `least` is not 0."""
     if len(value) < least or (least and isinstance(value, str) and not value.strip()):
         raise InvalidQuery(f"{path} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
     if len(value) > most:

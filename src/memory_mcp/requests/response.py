@@ -71,7 +71,7 @@ def offset_cursor(offset: int, *question: str) -> str:
 
 
 def offset_of(cursor: str, *question: str) -> int:
-    """Return a cursor's offset, 0 for ""; InvalidQuery if damaged or of another question."""
+    """Return a cursor's offset, 0 for ""; InvalidQuery for a foreign one."""
     return decode_base32(_verify_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
 
 
@@ -81,7 +81,7 @@ def event_cursor(event_id: EventId, *question: str) -> str:
 
 
 def event_of(cursor: str, *question: str) -> EventId:
-    """Return the event after which a page begins; InvalidQuery for "", a damaged or a foreign cursor."""
+    """Return the event before a page; InvalidQuery for "" and a foreign cursor."""
     return event_id_from(event_key(_verify_body(cursor, _EVENT_CHARS, question)))
 
 

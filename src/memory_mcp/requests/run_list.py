@@ -62,7 +62,7 @@ class RunRows(Recalled):
 
 @answers("list_runs", ListRuns)
 def list_runs(app: "App", request: ListRuns, caller: Caller) -> RunRows:
-    """Return an error's or file's calls; InvalidQuery without either, NotFound for an unknown citation."""
+    """Return an error's or file's calls; InvalidQuery without either, NotFound if unknown."""
     limit = _LIMIT.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     teller = RunTeller(app, scoped.project)

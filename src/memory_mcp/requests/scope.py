@@ -64,12 +64,12 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: "App", project: str) -> bool:
-        """Return whether the caller may see a project; InvalidQuery if its own is unknown."""
+        """Return whether a project is visible; InvalidQuery if the caller's is unknown."""
         own_project = self.bound(app)
         return own_project is None or app.storage.projects.names.resolve_alias(project) == own_project
 
     def elsewhere(self, app: "App", project: str) -> str:
-        """Return another project's shown name; "" for the caller's own, or an unknown one."""
+        """Return another project's shown name; "" for the caller's own or none."""
         shown_name = app.storage.projects.names.resolve_alias(project)
         return "" if not self.project or shown_name == _resolve_caller(app, self.project) else shown_name
 

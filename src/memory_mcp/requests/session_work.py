@@ -104,7 +104,7 @@ def _find_session(app: "App", prefix: str, scoped: Scoped) -> SessionInfo:
 
 
 def _holder_of(app: "App", session_id: str) -> str:
-    """Return the session that shows what a copy begins with; "" for no copy."""
+    """Return the session that a copy begins with; "" for no copy."""
     pairs = app.storage.events.find_duplicates(event.event_id for event in app.storage.events.list_events(Scope(), session_id, 1))
     shown_events = app.storage.events.get_events(pairs.values()).values() if pairs else ()
     return next((event.session_id for event in shown_events if event.session_id != session_id), "")

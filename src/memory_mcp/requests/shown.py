@@ -154,7 +154,7 @@ def _session(app: "App", request: ExportShown, caller: Caller) -> object:
 
 
 def _get_content(app: "App", what: str, request: ExportShown, caller: Caller) -> object:
-    """Raises NotFound for an unknown node, session or citation, InvalidQuery for an invalid argument."""
+    """Raises NotFound for what is unknown, InvalidQuery for an invalid argument."""
     if what == "node":
         return _node(app, request, caller)
     if what == "session":

@@ -309,7 +309,7 @@ class Surroundings:
 
 
 def _spans(citation: ExpandedGrip) -> list[tuple[int, int]]:
-    """Of two events, the words are the end of the first text and the beginning of the second."""
+    """Of two events, the first text's end and the second's beginning are quoted."""
     texts = [e.text for e in citation.excerpt]
     if len(texts) == 1:
         start = max(texts[0].find(citation.quote), 0)

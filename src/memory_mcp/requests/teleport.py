@@ -143,7 +143,7 @@ def teleport(app: "App", request: Jump, caller: Caller) -> TeleportResponse:
 
 
 def _search_index(app: "App", request: Jump, filters: Filters) -> "FoundHits":
-    """Raises InvalidQuery for an invalid similarity, query or limit; LayerUnavailable for an unusable index."""
+    """Raises InvalidQuery for an invalid argument, LayerUnavailable for an unusable index."""
     limit = RESULTS.check(request.limit)
     query = IndexQuery(check_query(request.query), filters, limit, keywords=keyword_list(request.keywords))
     if isinstance(request, HybridSearch):

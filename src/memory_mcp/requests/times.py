@@ -125,7 +125,7 @@ class Times:
         return moment
 
     def _parse_iso(self, text: str) -> int | None:
-        """Return the moment (UTC ms) of an ISO time, in the calendar's zone unless it names an offset."""
+        """Return the moment (UTC ms) of an ISO time, usually in the calendar's zone."""
         try:
             moment = dt.datetime.fromisoformat(text)
         except ValueError:
@@ -134,7 +134,7 @@ class Times:
         return (local - _EPOCH) // dt.timedelta(milliseconds=1)
 
     def _parse_phrase(self, phrase: str, leads: tuple[str, ...]) -> TimeWindow | None:
-        """Return the window of a phrase that is only a time, perhaps behind one of `leads`."""
+        """Return the window of a phrase that is only a time, behind any lead."""
         for lead in leads:
             hint = find_time(f"{lead} {phrase}".strip(), self.now_ms, self.calendar)
             if hint.window is not None and not hint.rest:

@@ -157,7 +157,7 @@ def top_topics(app: "App", request: TopTopics, caller: Caller) -> FoundTopics:
 
 
 def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
-    """The last topics are left out where the least is too much; one always remains, if there is any."""
+    """The last topics are left out where needed; one always remains."""
 
     def build_response(count: int, step: tuple[int, int, int]) -> FoundTopics:
         """Return the response with the first `count` topics, each cut as `step` says."""

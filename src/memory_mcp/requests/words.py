@@ -170,7 +170,7 @@ def search_children(app: "App", request: SearchChildren, caller: Caller) -> Foun
 
 
 def _find_pending(app: "App", query: str, limit: int, project: str | None) -> list[PendingMatch]:
-    """Events not filed yet; those of a directory that can only be read stay so."""
+    """Find events not filed yet; in a read-only directory they stay so."""
     bounds = app.settings.retrieval.bounds
     budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
     hits = app.agentic.find_pending(Query(query, limit, project), budget)
