@@ -7,7 +7,7 @@ author gave it.
 Change here: what a hit tells the ranking.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 
@@ -116,18 +116,21 @@ class HitReader:
         projects than the filter's are left out.
         """
         nodes = self._read_nodes(matches, filters.project)
-        bullets = self._choose_bullets(nodes, filters.excluded_sessions, query_terms)
+        cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
+        own_grips = {g for m in matches if m.doc_type is DocType.NODE and (g := m.grip_id or m.best_grip)}
+        requests = self._reader.find_requests(cited | own_grips)
+        bullets = self._choose_bullets(nodes, cited, requests, filters.excluded_sessions, query_terms)
         grips: list[GripId | None] = []
         for match in matches:
             bullet = bullets.get(match.node_id)
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
             grips.append(match.grip_id or match.best_grip or first)
         quotations = self.read_quotations([g for g in grips if g])
-        requests = self._reader.find_requests(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
+        asking = requests.intersection(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
         hits: list[Hit] = []
         for match, grip in zip(matches, grips, strict=True):
             quotation = quotations.get(grip) if grip else None
-            judged = match if match.asks or grip not in requests else replace(match, asks=True)
+            judged = match if match.asks or grip not in asking else replace(match, asks=True)
             hit = self._make_hit(judged, grip, nodes.get(match.node_id), quotation, bullets.get(match.node_id))
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
@@ -153,13 +156,17 @@ class HitReader:
         return hits_with_asides
 
     def _choose_bullets(
-        self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], query_terms: frozenset[str]
+        self,
+        nodes: Mapping[NodeId, TocNode],
+        cited: Set[GripId],
+        requests: Set[GripId],
+        excluded: frozenset[tuple[int, int]],
+        query_terms: frozenset[str],
     ) -> dict[NodeId, TocBullet]:
-        cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
+        """Return a bullet of each node; `cited` are their first grips, `requests` those that only ask."""
         left_out = dict(excluded)
         quotations = self.read_quotations(cited) if left_out else {}
         silent = {g for g, s in quotations.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
-        requests = self._reader.find_requests(cited - silent)
         bullets: dict[NodeId, TocBullet] = {}
         for node_id, node in nodes.items():
             heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
