@@ -31,7 +31,7 @@ OPENERS = {
     "service/client/handshake.py": "refuses the file of another user, and what is no plain file",
     "service/daemon/token.py": "refuses the file of another user",
     "service/daemon/process_memory.py": "a table of the system",
-    "service/daemon/peers.py": "tables of the system",
+    "service/daemon/security.py": "tables of the system",
     "server/pipe.py": "the null device",
     "server/apps.py": "data of the program",
     "tree/summarize/contradictions.py": "data of the program",

@@ -6,36 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.cli import chart, render
+from memory_mcp.cli import render
 from tests.cli.conftest import Cli, Told, on_a_terminal, said
 
 
 def test_cells_and_columns_grow_with_their_counts_and_nothing_is_not_something() -> None:
-    assert chart.heat([0, 1, 100, 400], blocks=False) == ".:+#"
-    assert chart.heat([0, 1, 100, 400], blocks=True) == "·░▒█"
-    assert chart.heat([0, 0], blocks=True) == "··"
-    assert chart.heat([], blocks=True) == ""
-    assert chart.spark([0, 1, 8, 16], blocks=True) == "·▁▄█"
-    assert chart.spark([0, 1, 100], blocks=True) == "·▁█"
-    assert chart.spark([0, 1, 100, 400], blocks=False) == ".:+#"
-    assert chart.spark([], blocks=True) == ""
+    assert render.heat([0, 1, 100, 400], blocks=False) == ".:+#"
+    assert render.heat([0, 1, 100, 400], blocks=True) == "·░▒█"
+    assert render.heat([0, 0], blocks=True) == "··"
+    assert render.heat([], blocks=True) == ""
+    assert render.spark([0, 1, 8, 16], blocks=True) == "·▁▄█"
+    assert render.spark([0, 1, 100], blocks=True) == "·▁█"
+    assert render.spark([0, 1, 100, 400], blocks=False) == ".:+#"
+    assert render.spark([], blocks=True) == ""
 
 
 def test_bars_are_as_wide_as_said_and_show_whatever_is_there_and_names_never_touch() -> None:
-    assert chart.bar(10, 10, 8, blocks=False) == "#" * 8
-    assert chart.bar(5, 10, 8, blocks=True) == "████    "
-    assert chart.bar(1, 1000, 8, blocks=True) == "▏       "
-    assert chart.bar(1, 1000, 4, blocks=False) == "#   "
-    assert chart.bar(0, 0, 4, blocks=True) == "    "
-    assert all(len(chart.bar(n, 97, 11, blocks)) == 11 for n in range(98) for blocks in (True, False))
-    assert chart.ruler([(0, "Jan"), (5, "Feb"), (9, "Mar"), (12, "Apr")], 14) == "Jan  Feb Mar"
+    assert render.bar(10, 10, 8, blocks=False) == "#" * 8
+    assert render.bar(5, 10, 8, blocks=True) == "████    "
+    assert render.bar(1, 1000, 8, blocks=True) == "▏       "
+    assert render.bar(1, 1000, 4, blocks=False) == "#   "
+    assert render.bar(0, 0, 4, blocks=True) == "    "
+    assert all(len(render.bar(n, 97, 11, blocks)) == 11 for n in range(98) for blocks in (True, False))
+    assert render.ruler([(0, "Jan"), (5, "Feb"), (9, "Mar"), (12, "Apr")], 14) == "Jan  Feb Mar"
 
 
 def test_the_timeline_begins_with_its_year_and_has_a_bar_and_in_json_a_count_for_each_week(memory: Cli) -> None:
     lines = memory("timeline").text.splitlines()
     assert lines[0].split() == "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     cells = lines[1].removeprefix("2026  ").split()[0]
-    assert (len(cells), cells[4], set(cells) <= set(chart.ASCII)) == (53, "#", True)
+    assert (len(cells), cells[4], set(cells) <= set(render.ASCII)) == (53, "#", True)
     data = memory("timeline", "--json").data
     assert [week["week"] for week in data["weeks"]] == ["2025-W52", "2026-W05"]
     weeks = {line.split()[0]: line.split()[1] for line in lines if line.startswith(("2025-W", "2026-W"))}

@@ -25,9 +25,9 @@ from memory_mcp.capture.pipeline import Pipeline
 from memory_mcp.capture.rescue import forecast_deletions
 from memory_mcp.importers.base import Growth, Importer, ImportReport
 from memory_mcp.importers.database import MAGIC, DatabaseImporter
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.registry import IMPORTERS
 from memory_mcp.importers.settings import IngestSettings
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.window import NOT_JSON
 from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import peak, read, session_of, texts

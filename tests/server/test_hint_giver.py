@@ -245,7 +245,7 @@ def test_what_led_nowhere_twice_is_given_no_more(shop: Shop) -> None:
 
 
 def test_old_hints_go_but_for_rejected_ones(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_mcp.storage.duckdb.hints._MOST_HINTS", 3)
+    monkeypatch.setattr("memory_mcp.storage.duckdb.records._MOST_HINTS", 3)
     shop.give("second", UNKNOWN)
     store = shop.app.storage.hints
     [record] = store.list_hints()

@@ -11,7 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
-from memory_mcp.storage.duckdb.superseded import DuckSuperseded
+from memory_mcp.storage.duckdb.records import DuckSuperseded
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.noticed import Contradictions
 from memory_mcp.tree.toc.statements import format_statement, stretch_rules

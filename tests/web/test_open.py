@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bench.place import Place
-from memory_mcp.service.daemon import peers
+from memory_mcp.service.daemon import security
 from memory_mcp.web.registry import FIRST
 from memory_mcp.web.visits import COOKIE
 from tests.daemon.inside import ALONE, SERVED, Beside
@@ -287,11 +287,11 @@ def test_who_made_a_connection_is_read_from_the_systems_list(tmp_path: Path) -> 
         + line.format("00000000000000000000000001000000:1F92", "00000000000000000000000001000000:2327", mine)
     )
     own = ("127.0.0.1", 0x2327)
-    assert peers.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path)
-    assert peers.is_another_users(("127.0.0.1", 0x1F91), own, tmp_path)
-    assert not peers.is_another_users(("::1", 0x1F92), ("::1", 0x2327), tmp_path)
+    assert security.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path)
+    assert security.is_another_users(("127.0.0.1", 0x1F91), own, tmp_path)
+    assert not security.is_another_users(("::1", 0x1F92), ("::1", 0x2327), tmp_path)
     # Not listed, as the far end of a container's connection; no address; no lists.
-    assert not peers.is_another_users(("127.0.0.1", 1), own, tmp_path)
-    assert not peers.is_another_users(None, own, tmp_path)
-    assert not peers.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path / "none")
-    assert not peers.is_another_users(("no address", 1), own, tmp_path)
+    assert not security.is_another_users(("127.0.0.1", 1), own, tmp_path)
+    assert not security.is_another_users(None, own, tmp_path)
+    assert not security.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path / "none")
+    assert not security.is_another_users(("no address", 1), own, tmp_path)

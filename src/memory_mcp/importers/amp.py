@@ -21,7 +21,7 @@ from memory_mcp.importers.blocks import (
     words_within,
 )
 from memory_mcp.importers.client_importer import DocumentImporter
-from memory_mcp.importers.json_records import Record
+from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (
     Part,
     Session,
@@ -39,7 +39,6 @@ from memory_mcp.importers.parts import (
     thought_part,
     unknown_block_notes,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "amp"

@@ -11,9 +11,9 @@ from pathlib import Path
 from memory_mcp.importers import chat
 from memory_mcp.importers.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.chat import ChatReader, Outcome, skipped_outcome
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.parts import content_id, decode_json, message_part
 from memory_mcp.importers.session_reader import GrowingImporter
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import Role
 
 _FULL, _SHORT = "transcript_full.jsonl", "transcript.jsonl"

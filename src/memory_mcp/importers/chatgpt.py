@@ -16,7 +16,7 @@ from pathlib import Path
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.exports import ExportImporter
-from memory_mcp.importers.json_records import Record
+from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (
     Part,
     Session,
@@ -30,7 +30,6 @@ from memory_mcp.importers.parts import (
     result_part,
     thought_part,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import RECORD, EventDraft, Role
 
 #: References to search results, which the page replaces by links: private-use characters around them, or brackets.

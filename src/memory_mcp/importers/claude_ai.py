@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memory_mcp.importers.blocks import as_blocks, as_list, as_mappings, as_text, block_text, result_text, words_within
 from memory_mcp.importers.exports import ExportImporter
-from memory_mcp.importers.json_records import Record
+from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (
     Part,
     Session,
@@ -28,7 +28,6 @@ from memory_mcp.importers.parts import (
     unknown_block_notes,
     unread_block_notes,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 
 AGENT = "claude-ai"

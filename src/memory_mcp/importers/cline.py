@@ -21,10 +21,9 @@ from memory_mcp.importers.blocks import as_blocks, as_mapping, as_mappings, as_t
 from memory_mcp.importers.chat import ChatReader, Outcome
 from memory_mcp.importers.client_importer import ClientImporter, editor_data
 from memory_mcp.importers.cline_text import PromptWords, split_answer, split_prompt
-from memory_mcp.importers.json_records import NOT_AN_OBJECT, Record, first_values, iter_records
+from memory_mcp.importers.json_records import NOT_AN_OBJECT, Record, first_values, iter_records, parse_time
 from memory_mcp.importers.parts import Part, content_id, file_time, message_part, unknown_block_notes
 from memory_mcp.importers.session_reader import read_records
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import Role
 
 _TASK, _SESSION = "api_conversation_history.json", ".messages.json"

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.chat import INJECTED
-from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.json_records import parse_time
 
 _TOOLS = (
     "access_mcp_resource apply_diff ask_followup_question attempt_completion browser_action codebase_search condense"

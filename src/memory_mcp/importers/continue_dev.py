@@ -23,7 +23,7 @@ from memory_mcp.importers.blocks import (
     words_within,
 )
 from memory_mcp.importers.client_importer import DocumentImporter
-from memory_mcp.importers.json_records import Record, iter_records
+from memory_mcp.importers.json_records import Record, iter_records, parse_time
 from memory_mcp.importers.parts import (
     Part,
     Session,
@@ -41,7 +41,6 @@ from memory_mcp.importers.parts import (
     thought_part,
     unread_block_notes,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "continue"

@@ -18,10 +18,9 @@ from pathlib import Path
 from memory_mcp.importers.base import OWN_SESSION, QUOTE_WIDTH, Growth, ImportReport, ReadStep
 from memory_mcp.importers.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.client_importer import ClientImporter, editor_data
-from memory_mcp.importers.json_records import first_values, iter_records
+from memory_mcp.importers.json_records import first_values, iter_records, parse_time
 from memory_mcp.importers.parts import Part, as_plain, call_part, decode_json, left_out_part, message_part, path_of, result_part
 from memory_mcp.importers.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader, count_record
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.wrappers import without_ansi
 from memory_mcp.model.event import WORDS_VARY, Role
 from memory_mcp.model.sentinel import opens_own_session

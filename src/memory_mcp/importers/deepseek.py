@@ -12,9 +12,9 @@ from pathlib import Path
 from memory_mcp.importers import chat
 from memory_mcp.importers.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.importers.chat import ChatReader, Outcome, skipped_outcome
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.parts import Part, content_id, message_part, note_part
 from memory_mcp.importers.session_reader import GrowingImporter
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.wrappers import is_agent
 from memory_mcp.model.event import Role
 

@@ -26,10 +26,9 @@ from memory_mcp.importers.database import (
     report_unread,
     row_checksum,
 )
-from memory_mcp.importers.json_records import Record, first_values, iter_records
+from memory_mcp.importers.json_records import Record, first_values, iter_records, parse_time
 from memory_mcp.importers.parts import Part, content_id, note_part
 from memory_mcp.importers.session_reader import read_records
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import Role
 
 AGENT = "goose"

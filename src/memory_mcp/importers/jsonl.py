@@ -18,8 +18,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable
 from memory_mcp.importers.base import Growth, ImportReport, ReadStep
 from memory_mcp.importers.client_importer import ClientImporter
-from memory_mcp.importers.json_records import first_values, iter_records
-from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.json_records import first_values, iter_records, parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
 from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, EventDraft, EventType, OriginalIdentity, Role
 from memory_mcp.model.ids import event_id_from, event_key

@@ -15,10 +15,9 @@ from memory_mcp.importers.base import Growth, ImportReport, ReadStep
 from memory_mcp.importers.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.importers.client_importer import ClientImporter
-from memory_mcp.importers.json_records import first_values, iter_records
+from memory_mcp.importers.json_records import first_values, iter_records, parse_time
 from memory_mcp.importers.parts import Part, content_id, file_time, message_part, unknown_block_notes
 from memory_mcp.importers.session_reader import read_records
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import Role
 
 _FILE = re.compile(r"context(?:_(\d{1,4}|sub[\w-]{0,40}))?\.jsonl\Z")

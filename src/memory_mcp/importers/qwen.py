@@ -21,10 +21,9 @@ from memory_mcp.importers.gemini.records import (
     parts_text,
     response_text,
 )
-from memory_mcp.importers.json_records import first_values
+from memory_mcp.importers.json_records import first_values, parse_time
 from memory_mcp.importers.parts import EMPTY, Part, content_id, message_part, note_part, result_part
 from memory_mcp.importers.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader, read_appended
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.wrappers import INJECTED, unwrap_prompt
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 

@@ -11,7 +11,7 @@ from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.importers.cline import ClineImporter
 from memory_mcp.importers.codex.reader import CodexImporter
 from memory_mcp.importers.continue_dev import ContinueImporter
-from memory_mcp.importers.copilot.reader import CopilotImporter
+from memory_mcp.importers.copilot import CopilotImporter
 from memory_mcp.importers.copilot_chat import CopilotChatImporter
 from memory_mcp.importers.cursor.reader import CursorImporter
 from memory_mcp.importers.deepseek import DeepseekImporter

@@ -11,7 +11,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
+from memory_mcp.storage.arrivals import ArrivalSorter, StoredValue, make_append_result
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS

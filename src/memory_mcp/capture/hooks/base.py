@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from typing import ClassVar, Protocol
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.model.event import EventDraft
 
 #: Payloads that say nothing anyone would want back: counted, not stored.

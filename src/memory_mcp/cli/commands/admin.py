@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.cli import chart, render
+from memory_mcp.cli import render
 from memory_mcp.cli.commands import retrieval, upkeep
 from memory_mcp.cli.commands.base import (
     Subparsers,
@@ -208,11 +208,11 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
         counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
         month_counts = ", ".join(f"{m['month']} {m['events']:,}" for m in months if m["events"])
         span = f"{months[0]['month']} to {months[-1]['month']}, most {most['events']:,} in {most['month']}"
-        yield f"{'events by month':<15} {f'{chart.spark(counts, blocks)}  {span}' if blocks else month_counts}"
+        yield f"{'events by month':<15} {f'{render.spark(counts, blocks)}  {span}' if blocks else month_counts}"
     for title, key, format_value in (("level", "levels", "{:,}".format), ("file", "parts", render.size)):
         sizes: dict[str, int] = data[key]
         for name, size in sizes.items():
-            drawn = f"  {chart.bar(size, max(sizes.values()), _BAR, blocks)}".rstrip() if blocks else ""
+            drawn = f"  {render.bar(size, max(sizes.values()), _BAR, blocks)}".rstrip() if blocks else ""
             yield f"{title + ' ' + name:<22} {format_value(size):>9}{drawn}"
 
 

@@ -5,7 +5,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.cli import chart, render
+from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
     add_flags,
@@ -179,17 +179,17 @@ def _timeline_lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
         # A week belongs to the month of its Thursday, as it does to the year.
         months = [f"{dt.date.fromisoformat(w['monday']) + dt.timedelta(days=3):%b}" for w in weeks]
         first = [(index, name) for index, name in enumerate(months) if index == 0 or name != months[index - 1]]
-        yield Text(f"      {chart.ruler(first, len(weeks))}", "dim")
+        yield Text(f"      {render.ruler(first, len(weeks))}", "dim")
         counts = [week["events"] for week in weeks]
         top = (f"  most in a week: {max(counts):,}", "dim")
-        yield Text.assemble((f"{year['year']}  ", "bold"), (chart.heat(counts, blocks), "green"), top)
+        yield Text.assemble((f"{year['year']}  ", "bold"), (render.heat(counts, blocks), "green"), top)
         yield Text("")
     most = max((week["events"] for week in data["weeks"]), default=0)
     days_by_week: dict[str, list[dict[str, Any]]] = {}
     for day in days:
         days_by_week.setdefault(f"{dt.date.fromisoformat(day['day']):%G-W%V}", []).append(day)
     for week in data["weeks"]:
-        drawn, counts_text = chart.bar(week["events"], most, _BAR, blocks), (render.activity(week), "dim")
+        drawn, counts_text = render.bar(week["events"], most, _BAR, blocks), (render.activity(week), "dim")
         themes = render.safe(week["summary"]) or _head(week["title"])
         yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", counts_text, "  ", themes)
         if len(days) > _WITH_DAYS:
@@ -257,9 +257,9 @@ def _activity_lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
         first = dt.date(year, 1, 1)
         monday = first - dt.timedelta(days=first.weekday())
         days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]
-        cells = chart.heat([counts.get(day.isoformat(), 0) if day.year == year else 0 for day in days], blocks)
+        cells = render.heat([counts.get(day.isoformat(), 0) if day.year == year else 0 for day in days], blocks)
         months = [(n, f"{day:%b}") for n, day in enumerate(days[6::7]) if day.day <= 7 and day.year == year]
-        yield f"{year}  {chart.ruler(months, 54)}"
+        yield f"{year}  {render.ruler(months, 54)}"
         for weekday in range(7):
             row = "".join(cell if days[n].year == year else " " for n, cell in enumerate(cells) if n % 7 == weekday)
             yield f"{days[weekday]:%a}   {row}".rstrip()
@@ -269,7 +269,7 @@ def _activity_lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
         yield from ("", title)
         most = max(entry["events"] for entry in listed)
         for entry in listed[:_NAMED]:
-            drawn = chart.bar(entry["events"], most, _BAR, blocks)
+            drawn = render.bar(entry["events"], most, _BAR, blocks)
             yield f"  {drawn}  {render.project_name(entry['name'])}  {render.activity(entry)}"
         if len(listed) > _NAMED:
             yield f"  and {len(listed) - _NAMED} more"

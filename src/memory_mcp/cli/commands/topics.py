@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.cli import chart, render
+from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     SESSION,
@@ -218,8 +218,8 @@ def _bar_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     for number, topic in enumerate(topics, 1):
         label = render.one_line(topic["label"], _LABEL).ljust(wide)
         # A bar is drawn of whole numbers, and importance may be below one.
-        drawn = chart.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
-        weeks, weight = chart.spark(topic["weeks"], blocks), f" {topic['importance']:>7.3g}  "
+        drawn = render.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
+        weeks, weight = render.spark(topic["weeks"], blocks), f" {topic['importance']:>7.3g}  "
         yield [(f"{number:>3}. ", ""), (label, "bold"), ("  ", ""), (drawn, "green"), (weight, ""), (weeks, "cyan")]
         yield [(f"     {_when(topic)}", "dim")]
         yield [(f"     {topic['topic_id']}  {_about(topic)}", "dim")]
@@ -267,7 +267,7 @@ def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
-    weeks = chart.spark(topic["weeks"], blocks=True) if render.draws_blocks() else " ".join(map(str, topic["weeks"]))
+    weeks = render.spark(topic["weeks"], blocks=True) if render.draws_blocks() else " ".join(map(str, topic["weeks"]))
     yield [("   By week: ", "dim"), (weeks, "cyan")]
     for node in data["nodes"]:
         yield from _segment(node)

@@ -28,7 +28,7 @@ from memory_mcp.importers.blocks import (
 )
 from memory_mcp.importers.claude_code.saved_results import read_saved_result
 from memory_mcp.importers.claude_code.state import SessionState
-from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.wrappers import PromptPiece, author_note, find_author, unwrap_prompt
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, WORDS_VARY, EventDraft, EventType, Role
 from memory_mcp.model.ids import encode_base32, hash_parts

@@ -23,7 +23,7 @@ from memory_mcp.importers.blocks import (
     words_within,
 )
 from memory_mcp.importers.codex.texts import directory_of, prompt_parts, recap_text, tool_call, tool_result
-from memory_mcp.importers.json_records import first_values
+from memory_mcp.importers.json_records import first_values, parse_time
 from memory_mcp.importers.parts import Part, content_id, left_out_part, message_part, note_part, unread_block_notes
 from memory_mcp.importers.session_reader import (
     DUPLICATE,
@@ -34,7 +34,6 @@ from memory_mcp.importers.session_reader import (
     RecordItem,
     SessionReader,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.wrappers import INJECTED
 from memory_mcp.model.event import FORKED_FROM, RECAP, EventDraft, EventType, Role
 

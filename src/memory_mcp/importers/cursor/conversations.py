@@ -14,6 +14,7 @@ from memory_mcp.importers.base import ReadStep
 from memory_mcp.importers.blocks import as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.importers.cursor.store import Store
 from memory_mcp.importers.cursor.workspaces import ConversationInfo, Workspaces, folder_in
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.parts import (
     Part,
     Session,
@@ -32,7 +33,6 @@ from memory_mcp.importers.parts import (
     separate_prompts,
     thought_part,
 )
-from memory_mcp.importers.times import parse_time
 from memory_mcp.model.event import RECORD, EventDraft, EventType, Role
 
 USER, MODEL = 1, 2

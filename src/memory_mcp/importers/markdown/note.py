@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.json_records import parse_time
 
 #: Characters of one section that are kept together; what is longer goes on in another.
 MAX_SECTION = 512 * 1024

@@ -18,6 +18,7 @@ from memory_mcp.importers.blocks import (
     words_of,
     words_within,
 )
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.parts import (
     Part,
     call_part,
@@ -29,7 +30,6 @@ from memory_mcp.importers.parts import (
     unknown_block_notes,
 )
 from memory_mcp.importers.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader
-from memory_mcp.importers.times import parse_time
 from memory_mcp.importers.wrappers import INJECTED, find_author, without_ansi
 from memory_mcp.model.event import RECAP, EventType, Role
 

@@ -15,8 +15,8 @@ from memory_mcp.base import foreign_files
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_mapping, as_text
 from memory_mcp.importers.database import Table, list_tables, row_checksum
+from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.opencode.messages import Parts, SessionInfo, is_finished, message_of, parts_of, prompt_of
-from memory_mcp.importers.times import parse_time
 
 #: Generations of subagents that are followed.
 _DEEPEST = 10

@@ -12,8 +12,7 @@ from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arrivals import select_arrivals
-from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
+from memory_mcp.storage.arrivals import ArrivalSorter, StoredValue, make_append_result, select_arrivals
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.duckdb.conditions import make_case_pattern, make_conditions, make_where
 from memory_mcp.storage.duckdb.connection import Connection, Row

@@ -17,26 +17,21 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
-from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.deferred import open_deferred_writes
 from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy, write_log_path
 from memory_mcp.storage.duckdb.grips import DuckGrips
-from memory_mcp.storage.duckdb.hints import DuckHints
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
+from memory_mcp.storage.duckdb.records import DuckAudit, DuckHints, DuckSpending, DuckSuperseded, DuckTopics, DuckUsage
 from memory_mcp.storage.duckdb.salvage import SalvageResult, check_log, note_damage, salvage_store, store_saved
 from memory_mcp.storage.duckdb.space import make_disk_full
-from memory_mcp.storage.duckdb.spending import DuckSpending
-from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.tool_runs import DuckToolRuns
-from memory_mcp.storage.duckdb.topics import DuckTopics
-from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.highwater import ContentMark, HighWater, is_damage_noted, load_mark, make_mark
 from memory_mcp.storage.lock import DirectoryLock, SharedLock

@@ -1,1 +1,0 @@
-"""Copilot CLI sessions: reader over events and older histories."""
