@@ -12,7 +12,6 @@ Change here: what a client may send on a line, and what it is told of the rest.
 import json
 import math
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from memory_mcp.base.dataclass import dataclass
@@ -147,21 +146,16 @@ def _find_fault(message: object) -> str:
     if "id" in message and _read_id(message) is None:
         return "id must be a text or a number"
     if "method" not in message:
-        return _wrong_answer(message)
+        if "id" not in message or not ("result" in message or "error" in message):
+            return "method is missing"
+        if "result" in message:
+            return "" if isinstance(message["result"], dict) else "result must be an object"
+        error = message["error"]
+        is_error = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+        return "" if is_error else "error must be an object with a code and a message"
     if not isinstance(message["method"], str):
         return "method must be a text"
     return "" if isinstance(message.get("params"), dict | None) else "params must be an object"
-
-
-def _wrong_answer(message: Mapping[str, Any]) -> str:
-    """Return why an object without a method is no answer."""
-    if "id" not in message or not ("result" in message or "error" in message):
-        return "method is missing"
-    if "result" in message:
-        return "" if isinstance(message["result"], dict) else "result must be an object"
-    error = message["error"]
-    is_error = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
-    return "" if is_error else "error must be an object with a code and a message"
 
 
 def _read_id(message: object) -> str | float | None:

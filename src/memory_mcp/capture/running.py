@@ -90,7 +90,11 @@ class RunningSessions:
         Each with the time from which its agent still knows it.
         """
         now = self.clock.now_ms()
-        self._load_recent()
+        if not self._is_loaded:
+            last = self.store.last_seq()
+            recent = self.store.list_arrivals(max(0, last - _RECENT), last, Scope()) if last else []
+            self.observe_events(sorted(recent, key=lambda e: e.order))
+            self._is_loaded = True
         with self._lock:
             alive = {n: s for n, s in self._sessions.items() if now - s.heard_ms < _LONG_TURN}
         names = (
@@ -114,13 +118,6 @@ class RunningSessions:
         moment = max((e.timestamp for e in self.store.list_recaps([known_session.stream])), default=0)
         known_session.compacted_ms = max(moment, known_session.compacted_ms or 0)
         return known_session.compacted_ms
-
-    def _load_recent(self) -> None:
-        if not self._is_loaded:
-            last = self.store.last_seq()
-            recent = self.store.list_arrivals(max(0, last - _RECENT), last, Scope()) if last else []
-            self.observe_events(sorted(recent, key=lambda e: e.order))
-            self._is_loaded = True
 
     def _observe_event(self, event: Event) -> None:
         """The lock is held."""

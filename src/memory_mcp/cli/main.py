@@ -56,7 +56,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise InvalidQuery with the mistake, the nearest word and help."""
         see = f"See: {self.prog} --help"
-        if misspelt := self._misspelt_option():
+        _, options = self._find_named_parser()
+        words = itertools.takewhile(lambda word: word != "--", self.given)
+        if misspelt := next((w for w in words if _OPTION.match(w) and w.partition("=")[0] not in options), ""):
             raise self._unknown_option(misspelt)
         if choice := _CHOICE.search(message):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
@@ -121,11 +123,6 @@ class Parser(argparse.ArgumentParser):
         while deeper := next((parser.choices()[word] for word in self.given if word in parser.choices()), None):
             parser, options = deeper, options | set(deeper._option_string_actions)
         return parser, options
-
-    def _misspelt_option(self) -> str:
-        _, options = self._find_named_parser()
-        words = itertools.takewhile(lambda word: word != "--", self.given)
-        return next((w for w in words if _OPTION.match(w) and w.partition("=")[0] not in options), "")
 
     def _list_required_words(self) -> list[str]:
         return [str(a.metavar or a.dest) for a in self._actions if not a.option_strings and a.nargs not in ("?", "*", 0)]

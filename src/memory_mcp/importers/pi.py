@@ -144,7 +144,12 @@ class _Reader(ChatReader):
             ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
             outcome.parts = [self.make_result(content, call, tool, error, ended[1] if ended else "")]
         elif role in ("bashExecution", "pythonExecution"):
-            outcome.parts = _execution_parts(message)
+            code = message.get("exitCode")
+            command = words_within(message.get("command")) or words_within(message.get("code"))
+            metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
+            sign = "!" if message.get("role") == "bashExecution" else "$"
+            printed = without_ansi(words_within(message.get("output"))).strip()
+            outcome.parts = [message_part(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
         elif role in ("custom", "hookMessage"):
             self._convert_extension(message, outcome)
         elif role in ("branchSummary", "compactionSummary"):
@@ -186,15 +191,6 @@ class _Reader(ChatReader):
             return
         record = f"extension {as_text(fields.get('customType'))}".strip()
         outcome.parts = [note_part(chat.words_of(fields.get("content")), record=record)]
-
-
-def _execution_parts(message: Mapping[str, object]) -> list[Part]:
-    code = message.get("exitCode")
-    command = words_within(message.get("command")) or words_within(message.get("code"))
-    metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
-    sign = "!" if message.get("role") == "bashExecution" else "$"
-    printed = without_ansi(words_within(message.get("output"))).strip()
-    return [message_part(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
 
 
 class PiImporter(GrowingImporter):

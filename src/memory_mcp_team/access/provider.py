@@ -103,7 +103,13 @@ class KeyRing:
             if not self._may_fetch():
                 return
             try:
-                self._published = _PublishedKeys(_fetch_keys(self._issuer), self._clock.monotonic())
+                discovery = _get_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+                if discovery.get("issuer") != self._issuer:
+                    raise ValueError("the discovery document is of another issuer")
+                keys = _get_json(str(discovery.get("jwks_uri"))).get("keys")
+                if not isinstance(keys, list):
+                    raise TypeError("the provider publishes no list of keys")
+                self._published = _PublishedKeys(tuple(key for key in keys if isinstance(key, dict)), self._clock.monotonic())
             except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError) as error:
                 log.warning("keys of the authorization server were not read: %s", f"{type(error).__name__}: {error}"[:200])
             # Only now: who comes while the provider is asked waits for its answer.
@@ -124,16 +130,6 @@ def _choose_key(published: _PublishedKeys, key_id: str | None, algorithm: str) -
         with suppress(PyJWTError):
             published.loaded_keys[cache_key] = PyJWK(dict(candidates[0]), algorithm)
     return published.loaded_keys.get(cache_key)
-
-
-def _fetch_keys(issuer: str) -> tuple[Mapping[str, Any], ...]:
-    discovery = _get_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-    if discovery.get("issuer") != issuer:
-        raise ValueError("the discovery document is of another issuer")
-    keys = _get_json(str(discovery.get("jwks_uri"))).get("keys")
-    if not isinstance(keys, list):
-        raise TypeError("the provider publishes no list of keys")
-    return tuple(key for key in keys if isinstance(key, dict))
 
 
 def _get_json(url: str) -> dict[str, Any]:

@@ -92,25 +92,16 @@ def migrate_schema(database: Database, partitions: int = PARTITIONS) -> None:
                 message = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
                 raise SchemaTooNew(message, "Install the newer memory-mcp; the database is untouched.")
             if have == 0:
-                _create_schema(raw, partitions)
+                _create_tables(raw, read_sql("schema.sql"), partitions)
+                for table in sorted(DIRECTORY):
+                    raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
+                raw.execute(sql(read_sql("tenant_policies.sql")))
             for step in range(have + 1, CURRENT + 1) if have else ():
-                _create_tables(raw, read_sql(f"steps/{STEPS[step]}"), _count_partitions(raw))
+                row = raw.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").fetchone()
+                _create_tables(raw, read_sql(f"steps/{STEPS[step]}"), int(row[0]) if row else 0)
             if have < CURRENT:
                 raw.execute("DELETE FROM schema_version")
                 raw.execute("INSERT INTO schema_version VALUES (%s)", [CURRENT])
-
-
-def _create_schema(raw: "Raw[Any]", partitions: int) -> None:
-    _create_tables(raw, read_sql("schema.sql"), partitions)
-    for table in sorted(DIRECTORY):
-        raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
-    raw.execute(sql(read_sql("tenant_policies.sql")))
-
-
-def _count_partitions(raw: "Raw[Any]") -> int:
-    """Return the number of partitions that large tables were made with."""
-    row = raw.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").fetchone()
-    return int(row[0]) if row else 0
 
 
 def _create_tables(raw: "Raw[Any]", text: str, partitions: int) -> None:

@@ -126,7 +126,13 @@ class _SpaceLayer:
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
-            space_name = _read_space_name(scope)
+            by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
+            header_values = [
+                value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()
+            ]
+            if len(header_values) > 1 or (by_path and header_values and header_values[0] != by_path):
+                raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
+            space_name = by_path or (header_values[0] if header_values else "")
             grant = get_grant(principal, space_name) if space_name else choose_default_space(principal, CALLER.get().project)
         except Exception as error:
             ours = as_ours(error, name_route(scope["path"]))
@@ -147,16 +153,6 @@ class _SpaceLayer:
             CALL.reset(served)
             metrics.count("team_requests_total", tenant_class=principal.tenant_class, status=status)
             metrics.observe("team_request_seconds", time.perf_counter() - began, tenant_class=principal.tenant_class)
-
-
-def _read_space_name(scope: Scope) -> str:
-    by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
-    header_values = [
-        value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()
-    ]
-    if len(header_values) > 1 or (by_path and header_values and header_values[0] != by_path):
-        raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
-    return by_path or (header_values[0] if header_values else "")
 
 
 class HealthLayer:

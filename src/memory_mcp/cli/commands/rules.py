@@ -66,7 +66,7 @@ def _rule_lines(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def run_add(args: argparse.Namespace) -> int:
     """Show the difference that a rule makes in an instruction file; write it if that is confirmed."""
-    rules = _propose_rules(args)
+    rules = list(ask(args, GetFriction(), hint=True)["instructions"])
     chosen = [rule for number, rule in enumerate(rules, 1) if args.rule in (str(number), rule["grip"], *rule["grips"])]
     if not chosen:
         raise InvalidQuery(f"there is no proposed rule {args.rule}", "memory-mcp rules list shows them.")
@@ -107,10 +107,6 @@ def _read_file(args: argparse.Namespace) -> tuple[files.Content, list[Rule]]:
         return content, list_rules(content.text)
     except InstallRefused as error:
         raise InstallRefused(f"{real}: {error.message}", error.hint) from None
-
-
-def _propose_rules(args: argparse.Namespace) -> list[Mapping[str, Any]]:
-    return list(ask(args, GetFriction(), hint=True)["instructions"])
 
 
 def _rule_of(rule: Mapping[str, Any]) -> Rule:

@@ -23,7 +23,6 @@ from memory_mcp.install.command import DATA_DIR, NAME, claude_line, local_server
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from memory_mcp.app import App
     from memory_mcp.requests.first_questions import Question
 
 
@@ -149,21 +148,17 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
             seconds = build(memory, work)
         if not app.tree.tally().segments:
             raise SourceUnreadable(f"nothing to remember was found in {path}", "Name another folder, or use --sample.")
+        stats = app.storage.get_stats()
+        built = app.holdings() | {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
+        built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
         return {
             "import": report_shape(report, seconds),
-            "built": _holdings(app),
+            "built": built,
             "_questions": first_questions(app, QUESTIONS),
             "_indexed": [name for name in _INDEXED if app.accelerators.find_searcher(name) is not None],
         }
     finally:
         app.close()
-
-
-def _holdings(app: "App") -> dict[str, Any]:
-    stats = app.storage.get_stats()
-    built = app.holdings() | {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
-    built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
-    return built
 
 
 # ---- the questions, through the real server

@@ -89,7 +89,11 @@ class SessionState:
         """Update the state from one record."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         self._learn_origin(record)
-        self._note_delivery(record)
+        text = self._delivered_prompt(record)
+        if earlier := self._earlier_delivery(record, text):
+            self.delivered_prompts.remove(earlier)
+        elif text:
+            self.delivered_prompts.append((as_text(record.get("type")), text))
         if record.get("type") == "queue-operation":
             operation, content = record.get("operation"), as_text(record.get("content"))
             if operation == "enqueue" and content:
@@ -125,13 +129,6 @@ class SessionState:
         """
         text = self._delivered_prompt(record)
         return "" if self._earlier_delivery(record, text) else text
-
-    def _note_delivery(self, record: dict[str, object]) -> None:
-        text = self._delivered_prompt(record)
-        if earlier := self._earlier_delivery(record, text):
-            self.delivered_prompts.remove(earlier)
-        elif text:
-            self.delivered_prompts.append((as_text(record.get("type")), text))
 
     def _earlier_delivery(self, record: dict[str, object], text: str) -> tuple[str, str] | None:
         return next((d for d in self.delivered_prompts if d[1] == text and d[0] != record.get("type")), None)

@@ -103,7 +103,10 @@ def _record_and_answer(client: str, payload: bytes, directory: str, config: str)
         told = {**fields, "pids": " ".join(map(str, machine.ancestors()))}
         failed, used = _keep_in_first_folder(directory, client, payload, told)
     if takes_hint and not is_paused:
-        _give_hint(used or directory, client, payload, fields)
+        from memory_mcp.service.client import handing
+
+        if output := handing.ask_hint(used or directory, client, payload, fields):
+            _write_all(1, output + b"\n")
     if client in _PROMPTS:
         _answer_prompt(payload, used or directory, config, _PROMPTS[client])
     if used and _may_name(payload, *_EDGES):
@@ -235,14 +238,6 @@ def _answer_prompt(payload: bytes, directory: str, config: str, prompt: str) -> 
             inner = {"hookEventName": event, "additionalContext": context}
             _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
-
-
-def _give_hint(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> None:
-    """Print what a running daemon says of a call, as the client takes it; nothing where it says nothing in time."""
-    from memory_mcp.service.client import handing
-
-    if output := handing.ask_hint(directory, client, payload, fields):
-        _write_all(1, output + b"\n")
 
 
 def _names_event(payload: bytes, *events: str) -> bool:

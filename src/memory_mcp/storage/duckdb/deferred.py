@@ -73,7 +73,9 @@ class DeferredWrites:
             raise StorageError(f"the log of writes cannot be read: {error}", _CHECK) from error
         for line in lines:
             try:
-                write = _parse_write(line)
+                rows, request = line
+                events = [event_of((row[1], row[2], *row[4:14], *row[15:])) for row in rows]
+                write = events, WriteRequest(request[0], request[1]) if request else None
                 try:
                     append(*write)
                 except ResourceExhausted:
@@ -180,9 +182,3 @@ def open_deferred_writes(
         deferred.clear_log()
     con.deferred = deferred
     return deferred
-
-
-def _parse_write(write: Sequence[Any]) -> tuple[list[Event], WriteRequest | None]:
-    rows, request = write
-    events = [event_of((row[1], row[2], *row[4:14], *row[15:])) for row in rows]
-    return events, WriteRequest(request[0], request[1]) if request else None

@@ -130,7 +130,10 @@ class Duplicates:
         `fresh` is stored in this transaction; `stored_times` are those of `fresh` at which others are stored.
         """
         self._copies.begin_append(con, fresh)
-        sessions = self._read_sessions(con)
+        if self._sessions is None:
+            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
+            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
+        sessions = self._sessions
         copies = self._copies.find_pairs(
             fresh, {e.session_id for e in fresh if e.session_id in sessions[0] or e.session_id in sessions[1]}, stored_times
         )
@@ -158,13 +161,6 @@ class Duplicates:
             hooked, has_transcript = self._sessions
             for event in events:
                 (hooked if event.source.startswith(HOOK) else has_transcript).add(event.session_id)
-
-    def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
-        """Return the sessions recorded by a hook, and by others; read once."""
-        if self._sessions is None:
-            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
-            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
-        return self._sessions
 
     def _insert_pairs(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
         """Store pairs (hidden, shown), joined with stored ones of these events."""

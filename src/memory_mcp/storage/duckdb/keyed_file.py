@@ -311,17 +311,14 @@ class KeyedFile:
         if table == GRIPS:
             self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(pack_grip, rows))
         elif table == PAIRS:
-            self._add_pairs([(pack_key(hidden), pack_key(shown)) for hidden, shown in rows])
+            for hidden, shown in [(pack_key(hidden), pack_key(shown)) for hidden, shown in rows]:
+                # What a newly hidden event hid is hidden by its shown one from now on.
+                self._con.execute("UPDATE pair SET shown = ? WHERE shown = ?", [shown, hidden])
+                self._con.execute("INSERT OR REPLACE INTO pair VALUES (?, ?)", [hidden, shown])
         elif table == SEGMENTS:
             self._put_values(table, {key: json.dumps(values).encode("ascii") for key, *values in rows})
         else:
             self._put_values(table, dict(rows))
-
-    def _add_pairs(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add pairs in order; what a newly hidden event hid is hidden by its shown one from now on."""
-        for hidden, shown in pairs:
-            self._con.execute("UPDATE pair SET shown = ? WHERE shown = ?", [shown, hidden])
-            self._con.execute("INSERT OR REPLACE INTO pair VALUES (?, ?)", [hidden, shown])
 
     def _put_values(self, table: str, values: Mapping[int, bytes | None]) -> None:
         packed = [(key, pack_value(value)) for key, value in values.items() if value is not None]

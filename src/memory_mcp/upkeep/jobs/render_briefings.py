@@ -154,7 +154,9 @@ class RenderBriefings:
             # Text that was read before something is forgotten is on disk before the files are cleaned of that.
             with self._publishing():
                 text = self.briefing_text(project, self._load_pins())
-                self._note_unread(project)
+                count = self._unread.pop(project, 0)
+                if self._later_changes is not None and self._later_changes.is_reading and count < _RETRIES:
+                    self._unread[project] = count + 1
                 # A hook knows the name of its own directory alone.
                 for name in self._storage.projects.names.recorded_names(project):
                     file = Path(paths.briefing_file(str(folder.parent), name))
@@ -194,11 +196,6 @@ class RenderBriefings:
             # Nothing is waited for: no other writer may publish meanwhile.
             recent = self._later_changes.mark_stretches(recent, waits=False)
         return render_briefing(recent, project_pins, calendar, settings.tokens, settings.token_factor, unsummarised=due)
-
-    def _note_unread(self, project: str) -> None:
-        count = self._unread.pop(project, 0)
-        if self._later_changes is not None and self._later_changes.is_reading and count < _RETRIES:
-            self._unread[project] = count + 1
 
     # what changed
 
