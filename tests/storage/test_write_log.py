@@ -21,7 +21,7 @@ from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.model.event import Event
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.duckdb import open_read_only, open_storage, write_log
+from memory_mcp.storage.duckdb import deferred, open_read_only, open_storage
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.values import Scope, WriteRequest
 from tests.factories import event
@@ -213,8 +213,8 @@ def test_lines_that_are_added_while_the_disk_is_waited_for_share_the_next_sync(
         may_end.set()
         together(*(partial(log.await_sync, number) for number in numbers))
 
-    monkeypatch.setattr(write_log, "_sync", sync)
-    log = write_log.WriteLog(tmp_path / LOG)
+    monkeypatch.setattr(deferred, "_sync", sync)
+    log = deferred.WriteLog(tmp_path / LOG)
     together(partial(log.await_sync, log.add_write(["first"])), add_meanwhile)
     assert len(syncs) == 2
     log.close()
@@ -241,7 +241,7 @@ def test_writers_at_the_same_time_each_wait_for_the_sync_that_has_their_line(
     with opened(data_dir) as store, ThreadPoolExecutor(6) as pool:
         for n in range(2):
             store.events.append([numbered(n)])
-        monkeypatch.setattr(write_log, "_sync", sync)
+        monkeypatch.setattr(deferred, "_sync", sync)
         for done in [pool.submit(write, store, session) for session in range(6)]:
             done.result()
         assert synced
@@ -249,7 +249,7 @@ def test_writers_at_the_same_time_each_wait_for_the_sync_that_has_their_line(
         def fail(descriptor: int) -> None:
             raise OSError(f"{descriptor} cannot be synced")
 
-        monkeypatch.setattr(write_log, "_sync", fail)
+        monkeypatch.setattr(deferred, "_sync", fail)
         store.events.append([numbered(1000)])
         # It was stored at once.
         assert (data_dir / LOG).stat().st_size == 0
@@ -262,7 +262,7 @@ def test_a_sync_that_failed_is_not_made_good_by_the_next_though_the_system_tells
 ) -> None:
     syncs: list[int] = []
     syncing, both_logged = threading.Event(), threading.Event()
-    add_write = write_log.WriteLog.add_write
+    add_write = deferred.WriteLog.add_write
 
     def fail_once(descriptor: int) -> None:
         syncs.append(descriptor)
@@ -271,7 +271,7 @@ def test_a_sync_that_failed_is_not_made_good_by_the_next_though_the_system_tells
             assert both_logged.wait(PATIENCE)
             raise OSError("a page was not written")
 
-    def add_and_note(log: write_log.WriteLog, value: Sequence[object]) -> int:
+    def add_and_note(log: deferred.WriteLog, value: Sequence[object]) -> int:
         number = add_write(log, value)
         if syncing.is_set():
             both_logged.set()
@@ -286,8 +286,8 @@ def test_a_sync_that_failed_is_not_made_good_by_the_next_though_the_system_tells
         for n in range(3):
             store.events.append([numbered(n)])
         store.events.list_speakers(Scope())
-        monkeypatch.setattr(write_log, "_sync", fail_once)
-        monkeypatch.setattr(write_log.WriteLog, "add_write", add_and_note)
+        monkeypatch.setattr(deferred, "_sync", fail_once)
+        monkeypatch.setattr(deferred.WriteLog, "add_write", add_and_note)
         first = pool.submit(write, 3)
         assert syncing.wait(PATIENCE)
         write(4)
@@ -299,7 +299,7 @@ def test_a_sync_that_failed_is_not_made_good_by_the_next_though_the_system_tells
 
 
 def test_a_sync_that_fails_while_a_line_is_added_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = write_log.WriteLog(tmp_path / LOG)
+    log = deferred.WriteLog(tmp_path / LOG)
     first, write = log.add_write(["first"]), os.write
 
     def fail_meanwhile(descriptor: int, line: bytes) -> int:
@@ -310,11 +310,11 @@ def test_a_sync_that_fails_while_a_line_is_added_is_not_forgotten(tmp_path: Path
     def fail(_: int) -> None:
         raise OSError("a page was not written")
 
-    monkeypatch.setattr(write_log, "_sync", fail)
+    monkeypatch.setattr(deferred, "_sync", fail)
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(os, "write", fail_meanwhile)
         second = log.add_write(["second"])
-    monkeypatch.setattr(write_log, "_sync", os.fsync)
+    monkeypatch.setattr(deferred, "_sync", os.fsync)
     for use in (lambda: log.await_sync(second), lambda: log.add_write(["third"])):
         with pytest.raises(OSError, match="could not be"):
             use()
@@ -326,7 +326,7 @@ def test_a_sync_that_fails_while_a_line_is_added_is_not_forgotten(tmp_path: Path
 
 def test_only_what_was_synced_can_be_damaged_and_a_power_loss_keeps_any_part_of_the_rest(tmp_path: Path) -> None:
     path, names = tmp_path / LOG, ["first", "second", "third", "fourth"]
-    log = write_log.WriteLog(path)
+    log = deferred.WriteLog(path)
     log.await_sync(log.add_write(["stored"]))
     log.clear()
     log.await_sync(log.add_write([["first"], None]))
@@ -339,7 +339,7 @@ def test_only_what_was_synced_can_be_damaged_and_a_power_loss_keeps_any_part_of_
         path.write_bytes(b"".join(bytes(len(line)) if n == lost else line for n, line in enumerate(written)))
         # The line behind the lost one begins with its zeros.
         kept = [[[name], None] for n, name in enumerate(names) if n not in (lost, lost + 1)]
-        assert write_log.WriteLog(path).read_writes() == (kept, damaged)
+        assert deferred.WriteLog(path).read_writes() == (kept, damaged)
     log.close()
 
 

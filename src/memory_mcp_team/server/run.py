@@ -39,7 +39,7 @@ from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.work import WorkTable
-from memory_mcp_team.server import share_routes
+from memory_mcp_team.server import routes
 from memory_mcp_team.server.authentication import AuthenticationLayer, Authenticator
 from memory_mcp_team.server.follow import Follower
 from memory_mcp_team.server.host import CALL, Replica, TeamHost, check_tool, get_call
@@ -210,7 +210,7 @@ class TeamServer:
         with few_collections():
             server = assemble(self.host, more=[make_space_tools])
         server.allow = self._check_tool
-        inner = make_application(server, handlers, MAX_BODY, share_routes.make_routes(self.host.lend_as))
+        inner = make_application(server, handlers, MAX_BODY, routes.make_routes(self.host.lend_as))
         connection = Connection(inner)
         door = Authenticator(self._team, self.directory, Administration(self.database, "join"))
         public = urlsplit(self._team.audience).netloc

@@ -9,7 +9,7 @@ from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
 from memory_mcp_team.errors import ServerUnreachable
 from memory_mcp_team.sharing.client import ShareClient
-from memory_mcp_team.sharing.files import ShareFolder
+from memory_mcp_team.sharing.files import Progress, ShareFolder
 from memory_mcp_team.sharing.publishing import PublishRun
 from memory_mcp_team.sharing.taking import TakeRun
 
@@ -83,15 +83,19 @@ def exchange_once(app: App, should_stop: Callable[[], bool] = lambda: False, agr
                     break
                 except MemoryMcpError as failure:
                     error = error or f"{space}: {failure.message}. {failure.hint}"
-        now = app.clock.now_ms()
-        progress.error = error
-        if offline:
-            progress.offline_since_ms = progress.offline_since_ms or now
-        else:
-            progress.offline_since_ms = 0
-            progress.last_ok_ms = now if not error else progress.last_ok_ms
+        _note_outcome(app, progress, offline, error)
         share_folder.save_progress(progress)
     return RunOutcome(sent_count, taken_count, offline, error)
+
+
+def _note_outcome(app: App, progress: Progress, offline: str, error: str) -> None:
+    now = app.clock.now_ms()
+    progress.error = error
+    if offline:
+        progress.offline_since_ms = progress.offline_since_ms or now
+    else:
+        progress.offline_since_ms = 0
+        progress.last_ok_ms = now if not error else progress.last_ok_ms
 
 
 def run_job(app: App, should_stop: Callable[[], bool]) -> str:

@@ -26,7 +26,7 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.access.permissions import Grant, Principal, Role
-from memory_mcp_team.server.share_routes import make_routes
+from memory_mcp_team.server.routes import make_routes
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 

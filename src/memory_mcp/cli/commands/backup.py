@@ -203,10 +203,7 @@ def run_restore(args: argparse.Namespace) -> int:
     from memory_mcp.upkeep.archive.restore import discard_new_store, put_in_place
 
     settings = settings_of(args)
-    if not settings.storage.is_in_directory:
-        engine = extensions.find(extensions.STORAGE, settings.storage.engine)
-        text = "a backup is restored into a data directory, and this memory is in a database"
-        raise InvalidQuery(text, engine.restore_hint if engine is not None else "")
+    _require_directory(settings)
     directory = settings.storage.directory.absolute()
     refuse_command_word(args.source, "restore")
     backup = _choose_backup(place_of(args.source), args.at)
@@ -234,6 +231,13 @@ def run_restore(args: argparse.Namespace) -> int:
     }
     render.emit(as_json(args), data, _lines(backup, verified, counts, former_memory))
     return 1 if verified.missing else 0
+
+
+def _require_directory(settings: "Settings") -> None:
+    if not settings.storage.is_in_directory:
+        engine = extensions.find(extensions.STORAGE, settings.storage.engine)
+        text = "a backup is restored into a data directory, and this memory is in a database"
+        raise InvalidQuery(text, engine.restore_hint if engine is not None else "")
 
 
 def _choose_backup(source: Path, at: str) -> "Backup":

@@ -93,13 +93,16 @@ class Relay:
             self._introduction = self._introduction or line
             self.answers.append(answer)
             return b""
+        self._note_lasting(method, params, message)
+        self._pending[name] = [line, 0, method in _GREETINGS]
+        return line
+
+    def _note_lasting(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         if method in _LASTING:
             what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
             self._lasting[method, what] = message
         elif method in _UNDONE:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
-        self._pending[name] = [line, 0, method in _GREETINGS]
-        return line
 
     def from_daemon(self, line: bytes) -> bytes:
         """Return a daemon's line for the client, closing what it answers."""

@@ -84,16 +84,20 @@ def publish_build(
             insert_columns(con, "term_delta", ("BIGINT", "BLOB"), terms)
         for f in build.frequencies:
             run_parsed(con, "INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])
-        if build.reset_runs:
-            con.execute(f"DELETE FROM tool_run WHERE key IN {_IN}", [list(build.reset_runs)])
-        columns = run_columns(build.runs)
-        if columns[0]:
-            insert_columns(con, "tool_run", _RUN, columns)
+        _write_runs(con, build)
         if build.derived_to is not None:
             put_checkpoint(con, numbers, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
     failpoint("derive.committed")
     return built
+
+
+def _write_runs(con: duckdb.DuckDBPyConnection, build: Build) -> None:
+    if build.reset_runs:
+        con.execute(f"DELETE FROM tool_run WHERE key IN {_IN}", [list(build.reset_runs)])
+    columns = run_columns(build.runs)
+    if columns[0]:
+        insert_columns(con, "tool_run", _RUN, columns)
 
 
 def _write_cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts: Mapping[int, Segment]) -> None:

@@ -116,13 +116,7 @@ class DuckStorage:
                 self._path.chmod(0o600)
             self._numbers = Numbers(self._con)
             self._con.on_rollback, self._con.on_commit = self._numbers.load, self._numbers.settle
-            self._keyed = KeyedRows(
-                self._con,
-                self._numbers,
-                None if self._is_read_only else self._directory,
-                lambda: self._read_meta("store_id"),
-                lambda keys: self.toc.read_packed(keys),  # noqa: PLW0108 - made later
-            )
+            self._keyed = self._open_keyed_rows()
             self._quoted = quoted = RecentGrips()
             self.projects = DuckProjects(self._con, lambda: self.events.drop_recent())  # noqa: PLW0108 - made below
             self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects, self._keyed)
@@ -141,6 +135,15 @@ class DuckStorage:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
             raise
+
+    def _open_keyed_rows(self) -> KeyedRows:
+        return KeyedRows(
+            self._con,
+            self._numbers,
+            None if self._is_read_only else self._directory,
+            lambda: self._read_meta("store_id"),
+            lambda keys: self.toc.read_packed(keys),  # noqa: PLW0108 - made later
+        )
 
     def _connect(self, clock: Clock) -> tuple[Connection, SalvageResult]:
         """Connect to the file, after a look for damage.
