@@ -61,11 +61,9 @@ class AmpImporter(DocumentImporter):
     skip_reason = "not an Amp thread"
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is named as a thread (T-*.json)."""
         return _THREAD.match(file.stem) is not None
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a thread's id, T-..., is in name or beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)

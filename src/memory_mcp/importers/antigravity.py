@@ -86,10 +86,8 @@ class AntigravityImporter(GrowingImporter):
     endings = (_FULL, _SHORT)
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a transcript is the fullest of its conversation."""
         return file.name != _SHORT or not file.with_name(_FULL).exists()
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a step has a known source, and content or number."""
         return as_text(value.get("source")) in _SOURCES and ("content" in value or "step_index" in value)

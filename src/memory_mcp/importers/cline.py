@@ -185,7 +185,6 @@ class ClineImporter(ClientImporter):
     endings = (_TASK, _SESSION)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of Cline, Roo and both extensions."""
         home = Path.home()
         cline_home = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [cline_home / "data" / "sessions", cline_home / "data" / "tasks", home / ".roo" / "tasks"]
@@ -194,7 +193,6 @@ class ClineImporter(ClientImporter):
         return tuple(folders)
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether name and beginning are a conversation's."""
         if file.name.endswith(_SESSION):
             return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))

@@ -63,11 +63,9 @@ class ContinueImporter(DocumentImporter):
     skip_reason = "not a Continue session"
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is not the list of sessions."""
         return file.name != _LIST
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file has a history with a workspace directory."""
         has_fields = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
         return file.suffix == ".json" and has_fields and _OWN.match(beginning) is not None
 

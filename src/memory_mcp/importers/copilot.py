@@ -75,7 +75,6 @@ class CopilotReader(SessionReader):
     """One read of one session."""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the session from its start, and the first prompt."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":
@@ -272,22 +271,18 @@ class CopilotImporter(GrowingImporter):
     endings = (".jsonl", ".json")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is read: `.json` only in one folder."""
         return file.suffix != ".json" or _OLDER in file.parts
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file has an older session or this client's events."""
         if file.suffix == ".json":
             return b'"chatMessages"' in beginning and b'"sessionId"' in beginning
         return super().recognises_file(file, beginning)
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether an event has a kind of two words and data."""
         return "." in as_text(value.get("type")) and isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()
 
     def make_reader(self, file: Path) -> CopilotReader:
-        """Return the state with which the reading of a session begins."""
         name = file.parent.name if file.name == _EVENTS else file.stem
         return CopilotReader(AGENT, name, self._settings.include_thinking)
 

@@ -121,16 +121,13 @@ class CopilotChatImporter(ClientImporter):
     endings = (".json", ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of VS Code and its editions."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is in a folder of sessions."""
         return file.parent.name in _FOLDERS
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session, or changes to one."""
         if file.suffix == ".json":
             return b'"responderUsername"' in beginning and b'"requests"' in beginning
         values = first_values(beginning) if file.suffix == ".jsonl" else []

@@ -96,13 +96,11 @@ class DeepseekImporter(GrowingImporter):
     home_variables, home, folders = ("DSH_HOME",), ".dsh", ("sessions",)
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a log is its session's newest generation."""
         generations = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
         return _FILE.match(file.name) is not None and file == max(generations, default=(0, None))[1]
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is this client's header or numbered event."""
         if value.get("type") == "session":
             return "delegationDepth" in value
         return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))

@@ -35,13 +35,11 @@ class ExportImporter(DocumentImporter):
     endings = (".json", ".zip")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file or archive holds an export's conversations."""
         with suppress(OSError):
             return bool(_list_members(file)) if file.suffix == ".zip" else is_conversations(file.name)
         return False
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file begins as this service's export, unpacked."""
         return file.suffix in (".json", ".zip") and self.beginning_pattern.match(beginning) is not None
 
     def iter_conversations(self, file: Path) -> Iterator[Record]:

@@ -56,7 +56,6 @@ class GooseImporter(DatabaseImporter):
     endings = (_DATABASE, ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of Goose's data for this platform."""
         if root := os.environ.get("GOOSE_PATH_ROOT"):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
@@ -73,7 +72,6 @@ class GooseImporter(DatabaseImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is Goose's database or lines."""
         if beginning.startswith(MAGIC):
             return file.name == _DATABASE
         return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
@@ -107,7 +105,6 @@ class GooseImporter(DatabaseImporter):
             report_unread(find_unread(con, base.read_tables()), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
-        """Return the names of the tables of messages and sessions."""
         return _Database(con).read_tables()
 
 

@@ -108,5 +108,4 @@ class GrokImporter(GrowingImporter):
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is an update of a session."""
         return "sessionUpdate" in _update_of(value)

@@ -44,7 +44,6 @@ class JsonlImporter(ClientImporter):
     endings = (".jsonl", ".ndjson")
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether an object has the fields of an event."""
         return file.suffix in self.endings and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:

@@ -148,7 +148,6 @@ class KimiImporter(GrowingImporter):
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is a wire's header or known family."""
         kind = as_text(value.get("type"))
         if kind == "metadata":
             return "protocol_version" in value

@@ -36,11 +36,9 @@ class KimiCliImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a context by its name."""
         return _FILE.match(file.name) is not None
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file has this client's records or a prompt."""
         if file.suffix != ".jsonl":
             return False
         roles = [as_text(value.get("role")) for value in first_values(beginning)]

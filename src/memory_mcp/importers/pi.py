@@ -203,7 +203,6 @@ class PiImporter(GrowingImporter):
     endings = ("",)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of sessions of pi and its forks."""
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
         session_folder = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
@@ -211,18 +210,15 @@ class PiImporter(GrowingImporter):
         return (session_folder, home / ".omp" / "agent" / "sessions", openclaw / "agents")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a session and not a copy."""
         return (file.suffix == ".jsonl" and not _is_copy(file)) or _ARCHIVE.search(file.name) is not None
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session of pi or a fork."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
         return any(map(self.is_own_record, first_values(beginning)))
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is a header or message of this form."""
         message = value.get("message")
         if value.get("type") == "session":
             stated = isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str)

@@ -66,7 +66,6 @@ class QwenReader(SessionReader):
     """One read of one session of the newer form."""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the first directory and prompt."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.first_prompt = self.first_prompt or _text_of(record)

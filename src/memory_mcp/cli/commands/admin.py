@@ -48,7 +48,6 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 
 
 def add_admin(parsers: Subparsers, about: str) -> None:
-    """Add the command `admin` and its arguments."""
     from memory_mcp.requests.correct import Audit
 
     inner = family(parsers, "admin", about)

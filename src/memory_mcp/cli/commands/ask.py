@@ -34,7 +34,6 @@ OFFER = "Would you like me to expand a grip for the full conversation context?"
 
 
 def add_ask(parsers: Subparsers, about: str) -> None:
-    """Add the command `ask` and its arguments."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
@@ -216,7 +215,6 @@ def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
 
 
 def add_navigate(parsers: Subparsers, about: str) -> None:
-    """Add the command `navigate` and its arguments."""
     from memory_mcp.requests.limits import BOUNDS, Bounds
     from memory_mcp.requests.walk import Navigate
 

@@ -41,7 +41,6 @@ _STARTING = 30.0
 
 
 def add_backup(parsers: Subparsers, about: str) -> None:
-    """Add the command `backup` and its arguments."""
     parser = leaf(
         parsers, "backup", run_backup, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory."
     )
@@ -185,7 +184,6 @@ def verified_lines(verified: "Verified") -> Iterator[str]:
 
 
 def add_restore(parsers: Subparsers, about: str) -> None:
-    """Add the command `restore` and its arguments."""
     parser = leaf(
         parsers, "restore", run_restore, about, "Clients stay connected; hooks and imports that wait are stored after it."
     )

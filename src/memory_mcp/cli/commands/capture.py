@@ -59,7 +59,6 @@ ALL = "all"
 
 
 def add_pause(parsers: Subparsers, about: str) -> None:
-    """Add the command `pause` and its arguments."""
     from memory_mcp.requests.capturing import PauseCapture
 
     parser = leaf(parsers, "pause", run_pause, about, "What is said meanwhile is never recorded, also not by an import later on.")
@@ -102,7 +101,6 @@ def print_state(args: argparse.Namespace, data: dict[str, Any]) -> int:
 
 
 def add_resume(parsers: Subparsers, about: str) -> None:
-    """Add the command `resume` and its arguments."""
     parser = leaf(parsers, "resume", run_resume, about, "What was said during the pause stays unrecorded.")
     project_option(parser)
 
@@ -116,7 +114,6 @@ def run_resume(args: argparse.Namespace) -> int:
 
 
 def add_exclude(parsers: Subparsers, about: str) -> None:
-    """Add the command `exclude` and its arguments."""
     inner = family(parsers, "exclude", about)
     for name, text in (
         ("add", "record nothing more of it"),
@@ -175,7 +172,6 @@ def _exclude_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def add_hook(parsers: Subparsers, about: str) -> None:
-    """Add the command `hook` and its arguments."""
     parser = leaf(parsers, "hook", run_hook, about, _HOOK_ASIDE)
     parser.add_argument("client", metavar="CLIENT", nargs="?", default="", help=f"who tells it: {' or '.join(hook.CLIENTS)}")
 
@@ -187,7 +183,6 @@ def run_hook(args: argparse.Namespace) -> int:
 
 
 def add_ingest(parsers: Subparsers, about: str) -> None:
-    """Add the command `ingest` and its arguments."""
     parser = leaf(parsers, "ingest", run_ingest, about, _FORM)
     parser.add_argument("file", metavar="FILE", help="file or folder of events, or - for standard input")
 
@@ -251,7 +246,6 @@ def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> 
 
 
 def add_watch(parsers: Subparsers, about: str) -> None:
-    """Add the command `watch` and its arguments."""
     inner = family(parsers, "watch", about)
     leaf(inner, "status", run_status, "show which clients are followed, and what there is of each")
     for name, text in (

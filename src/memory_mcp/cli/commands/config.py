@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def add_config(parsers: Subparsers, about: str) -> None:
-    """Add the command `config` and its arguments."""
     inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
@@ -104,7 +103,6 @@ def _format_value(value: Any) -> str:
 
 
 def add_doctor(parsers: Subparsers, about: str) -> None:
-    """Add the command `doctor` and its arguments."""
     parser = leaf(parsers, "doctor", run_doctor, about, "It changes nothing by looking, and starts nothing.")
     parser.add_argument("--store", action="store_true", help="look into the store alone")
     parser.add_argument("--secrets", action="store_true", help="read all stored texts again and count the secrets in them")

@@ -27,7 +27,6 @@ _RETRY_S = 0.5
 
 
 def add_daemon(parsers: Subparsers, about: str) -> None:
-    """Add the command `daemon` and its arguments."""
     inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
@@ -142,7 +141,6 @@ def _span(seconds: float) -> str:
 
 
 def add_serve(parsers: Subparsers, about: str) -> None:
-    """Add the command `serve` and its arguments."""
     parser = leaf(parsers, "serve", run_serve, about)
     parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
     parser.add_argument("--transport", choices=(_STDIO, _HTTP, _SSE), default=_STDIO, help="how clients talk to it (stdio)")

@@ -42,7 +42,6 @@ _NAMED = 12
 
 
 def add_today(parsers: Subparsers, about: str) -> None:
-    """Add the command `today` and its arguments."""
     from memory_mcp.requests.today import GetToday
 
     parser = leaf(parsers, "today", run_today, about, aside="What a citation proves: memory-mcp show GRIP")
@@ -146,7 +145,6 @@ def _flat(text: str) -> str:
 
 
 def add_timeline(parsers: Subparsers, about: str) -> None:
-    """Add the command `timeline` and its arguments."""
     from memory_mcp.requests.timeline import GetTimeline
 
     parser = leaf(parsers, "timeline", run_timeline, about)
@@ -229,7 +227,6 @@ def _head(title: str) -> str:
 
 
 def add_activity(parsers: Subparsers, about: str) -> None:
-    """Add the command `activity` and its arguments."""
     from memory_mcp.requests.activity import GetAgentActivity
 
     parser = leaf(parsers, "activity", run_activity, about)

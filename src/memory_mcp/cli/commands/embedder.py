@@ -17,7 +17,6 @@ _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
 def add_embedder(parsers: Subparsers, about: str) -> None:
-    """Add the command `embedder` and its arguments."""
     inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")

@@ -40,7 +40,6 @@ _SYNC_ASIDE = (
 
 
 def add_export(parsers: Subparsers, about: str) -> None:
-    """Add the command `export` and its arguments."""
     parser = leaf(parsers, "export", run_export, about, _EXPORT_ASIDE)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file (jsonl, html) or folder (markdown) to write")
     parser.add_argument("--format", choices=("jsonl", "markdown", "html"), default="jsonl", help="what to write (jsonl)")
@@ -123,7 +122,6 @@ def _refuse_path(args: argparse.Namespace, path: Path | None) -> None:
 
 
 def add_merge(parsers: Subparsers, about: str) -> None:
-    """Add the command `merge` and its arguments."""
     parser = leaf(parsers, "merge", run_merge, about, _MERGE_ASIDE)
     parser.add_argument(
         "other", type=Path, metavar="OTHER", help="a data directory that is not in use, a backup, or a folder of them"
@@ -209,7 +207,6 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
 
 
 def add_sync(parsers: Subparsers, about: str) -> None:
-    """Add the command `sync` and its arguments."""
     parser = leaf(parsers, "sync", run_sync, about, _SYNC_ASIDE)
     parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="the shared folder (setting sync.directory)")
 

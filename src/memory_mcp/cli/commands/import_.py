@@ -54,7 +54,6 @@ class Share:
 
 
 def add_import(parsers: Subparsers, about: str) -> None:
-    """Add the command `import` and its arguments."""
     parser = leaf(parsers, "import", run_import, about, "Importing twice changes nothing. Without SOURCE: auto.")
     text = f"{', '.join(SOURCES)}; or {AUTO}: whatever lies at PATH, without PATH whatever is found on this machine"
     parser.add_argument("source", nargs="?", default=AUTO, choices=(AUTO, *SOURCES), metavar="SOURCE", help=text)

@@ -51,7 +51,6 @@ class Outcome:
 
 
 def add_install(parsers: Subparsers, about: str) -> None:
-    """Add the command `install` and its arguments."""
     parser = leaf(parsers, "install", run_install, about, "Take it back: memory-mcp uninstall CLIENT")
     names = ", ".join(CLIENTS)
     parser.add_argument("client", nargs="?", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{names}, or all that are found")
@@ -256,7 +255,6 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def add_uninstall(parsers: Subparsers, about: str) -> None:
-    """Add the command `uninstall` and its arguments."""
     parser = leaf(
         parsers, "uninstall", run_uninstall, about, "What was remembered stays; memory-mcp config check tells where it lies"
     )

@@ -23,7 +23,6 @@ _NAMED = 4
 
 
 def add_projects(parsers: Subparsers, about: str) -> None:
-    """Add the command `projects` and its arguments."""
     from memory_mcp.requests.projects import ListProjects
 
     parser = leaf(parsers, "projects", run_projects, about, _NOTE)
@@ -86,7 +85,6 @@ def _print_change(args: argparse.Namespace, data: dict[str, Any]) -> int:
 
 
 def add_agents(parsers: Subparsers, about: str) -> None:
-    """Add the command `agents` and its arguments."""
     leaf(parsers, "agents", run_agents, about)
 
 

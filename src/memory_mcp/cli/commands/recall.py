@@ -58,7 +58,6 @@ _OUTCOMES = {
 
 
 def add_fix(parsers: Subparsers, about: str) -> None:
-    """Add the command `fix` and its arguments."""
     parser = leaf(parsers, "fix", run_fix, about, _ASIDE)
     parser.add_argument("words", nargs="+", metavar="TEXT", help="the error as a tool printed it; - reads standard input")
     parser.add_argument("--command", metavar="C", default="", help="the command that failed")
@@ -83,7 +82,6 @@ def run_fix(args: argparse.Namespace) -> int:
 
 
 def add_how(parsers: Subparsers, about: str) -> None:
-    """Add the command `how` and its arguments."""
     parser = leaf(parsers, "how", run_how, about, _ASIDE)
     parser.add_argument("words", nargs="+", metavar="COMMAND", help="a command line, quoted or after --; or a tool's name")
     add_scope(parser)
@@ -97,7 +95,6 @@ def run_how(args: argparse.Namespace) -> int:
 
 
 def add_why(parsers: Subparsers, about: str) -> None:
-    """Add the command `why` and its arguments."""
     parser = leaf(parsers, "why", run_why, about, _ASIDE)
     parser.add_argument("file", metavar="FILE[:LINE[-LINE]]", help="a path, in the present directory or by its last parts")
     add_scope(parser)
@@ -123,7 +120,6 @@ def run_why(args: argparse.Namespace) -> int:
 
 
 def add_handoff(parsers: Subparsers, about: str) -> None:
-    """Add the command `handoff` and its arguments."""
     parser = leaf(parsers, "handoff", run_handoff, about, _ASIDE)
     text = "its id or the beginning of it; none: the session this is called from, else the latest work here"
     parser.add_argument("session_id", nargs="?", default="", metavar="SESSION", help=text)
@@ -149,7 +145,6 @@ def _handoff_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def add_hints(parsers: Subparsers, about: str) -> None:
-    """Add the command `hints` and its arguments."""
     from memory_mcp.requests.hints import ListHints
 
     parser = leaf(parsers, "hints", run_hints, about, "The setting hooks.hints switches them off. " + _ASIDE)

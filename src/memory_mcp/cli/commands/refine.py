@@ -37,7 +37,6 @@ _MOST = 1 << 20
 
 
 def add_refine(parsers: Subparsers, about: str) -> None:
-    """Add the command `refine` and its arguments."""
     from memory_mcp.requests.refine_show import RefineDue, RefineShow
 
     inner = family(parsers, "refine", about)

@@ -44,7 +44,6 @@ _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topi
 
 
 def add_teleport(parsers: Subparsers, about: str) -> None:
-    """Add the command `teleport` and its arguments."""
     from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
 
     inner = family(parsers, "teleport", about)
@@ -165,7 +164,6 @@ def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
 
 
 def add_retrieval(parsers: Subparsers, about: str) -> None:
-    """Add the command `retrieval` and its arguments."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import ClassifyQuery, PlanQuery
     from memory_mcp.requests.status import GetStatus

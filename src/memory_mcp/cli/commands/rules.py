@@ -29,7 +29,6 @@ _NUMBERED = "The number of a rule may be another's by now. Without --yes the rul
 
 
 def add_rules(parsers: Subparsers, about: str) -> None:
-    """Add the commands below `rules`."""
     commands = family(parsers, "rules", about)
     listing = leaf(commands, "list", run_list, "show the instructions that you gave again in three sessions or more")
     add_flags(listing, GetFriction)

@@ -26,7 +26,6 @@ _SHOWN = "250"
 
 
 def add_setup(parsers: Subparsers, about: str) -> None:
-    """Add the command `setup` and its arguments."""
     parser = leaf(parsers, "setup", run_setup, about, "Every step asks first. Take it back: memory-mcp uninstall all")
     parser.add_argument("--yes", action="store_true", help="do all of it without asking")
     parser.add_argument("--newest", type=int, metavar="N", help="import only about the N newest events of each client")

@@ -56,7 +56,6 @@ class Shown(NamedTuple):
 
 
 def add_show(parsers: Subparsers, about: str) -> None:
-    """Add the command `show` and its arguments."""
     parser = leaf(parsers, "show", run_show, about, _WHERE)
     parser.add_argument("words", nargs="+", metavar="ID", help="an id; or a time: 2026-01-30, 2026-W05, 2026-01, last week")
     add_scope(parser)
@@ -135,7 +134,6 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def add_open(parsers: Subparsers, about: str) -> None:
-    """Add the command `open` and its arguments."""
     parser = leaf(parsers, "open", run_open, about, _ASIDE)
     parser.add_argument("--print", action="store_true", dest="print_only", help="print the address, start no browser")
     parser.add_argument("--port", metavar="PORT", type=int, help="port to serve on where HTTP is off (setting server.http_port)")

@@ -28,7 +28,6 @@ _ASK = "-"
 
 
 def add_correct(parsers: Subparsers, about: str) -> None:
-    """Add the command `correct` and its arguments."""
     from memory_mcp.requests.correct import Correct
 
     parser = leaf(parsers, "correct", run_correct, about)
@@ -55,7 +54,6 @@ def run_correct(args: argparse.Namespace) -> int:
 
 
 def add_retract(parsers: Subparsers, about: str) -> None:
-    """Add the command `retract` and its arguments."""
     from memory_mcp.requests.correct import Retract
 
     parser = leaf(
@@ -77,7 +75,6 @@ def run_retract(args: argparse.Namespace) -> int:
 
 
 def add_forget(parsers: Subparsers, about: str) -> None:
-    """Add the command `forget` and its arguments."""
     from memory_mcp.requests.forget import Forget
 
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."

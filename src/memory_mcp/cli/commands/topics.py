@@ -37,7 +37,6 @@ _NO_TOPICS = "No topics."
 
 
 def add_topics(parsers: Subparsers, about: str) -> None:
-    """Add the command `topics` and its arguments."""
     from memory_mcp.requests.one_topic import RelatedTopics, TopicNodes
     from memory_mcp.requests.topics import GetTopicMap, TopicsByQuery, TopTopics
 

@@ -31,7 +31,6 @@ _GRIPS_SHOWN = 2
 
 
 def add_query(parsers: Subparsers, about: str) -> None:
-    """Add the command `query` and its arguments."""
     from memory_mcp.requests.events import GetEvents
     from memory_mcp.requests.expand import ExpandRequest
     from memory_mcp.requests.nodes import Browse, GetNode
@@ -200,7 +199,6 @@ def _event_line(event: dict[str, Any], width: int) -> str:
 
 
 def add_search(parsers: Subparsers, about: str) -> None:
-    """Add the command `search` and its arguments."""
     from memory_mcp.requests.words import SearchChildren
 
     parser = leaf(parsers, "search", run_search, about, "Without --node, --parent or --level every segment is searched.")

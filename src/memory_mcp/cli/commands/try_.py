@@ -39,7 +39,6 @@ _EXPANDED = 4000
 
 
 def add_try(parsers: Subparsers, about: str) -> None:
-    """Add the command `try` and its arguments."""
     aside = "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set."
     parser = leaf(parsers, "try", run_try, about, aside)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")

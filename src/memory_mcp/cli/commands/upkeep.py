@@ -13,7 +13,6 @@ _NAMED = 6
 
 
 def add_scheduler(parsers: Subparsers, about: str) -> None:
-    """Add the command `scheduler` and its arguments."""
     inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (
@@ -71,7 +70,6 @@ def run_resume(args: argparse.Namespace) -> int:
 
 
 def add_spend(parsers: Subparsers, about: str) -> None:
-    """Add the command `spend` and its arguments."""
     from memory_mcp.requests.limits import DAYS
 
     parser = leaf(parsers, "spend", run_spend, about, aside="Ask for more now: memory-mcp scheduler run improve_summaries")

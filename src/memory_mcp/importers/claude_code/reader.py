@@ -24,7 +24,6 @@ class ClaudeCodeImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file has a record of this client."""
         return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:

@@ -297,9 +297,7 @@ class CodexImporter(GrowingImporter):
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record names its kind next to a payload."""
         return as_text(value.get("type")) in _ENVELOPES and isinstance(value.get("payload"), dict)
 
     def make_reader(self, file: Path) -> CodexReader:
-        """Return the state with which the reading of a rollout begins."""
         return CodexReader(_NAME.sub("", file.stem), self._settings.include_thinking)

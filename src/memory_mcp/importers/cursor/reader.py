@@ -34,12 +34,10 @@ class CursorImporter(DatabaseImporter):
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the editor's storage folders and its agents' projects."""
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a database or in a transcripts' folder."""
         return file.suffix != ".jsonl" or FOLDER in file.absolute().parts
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
@@ -69,5 +67,4 @@ class CursorImporter(DatabaseImporter):
             report_unread(store.unread_tables(), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
-        """Return the names of the tables that are read."""
         return Store(con).read_tables()

@@ -40,7 +40,6 @@ class GeminiImporter(ClientImporter):
             return file.name != LOG
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session or the log of prompts."""
         return is_session(file, beginning)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:

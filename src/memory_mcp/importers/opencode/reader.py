@@ -311,13 +311,11 @@ class OpencodeImporter(DatabaseImporter):
     endings = (".db", ".json")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is named or placed as opencode's."""
         if file.suffix == ".db":
             return file.name.startswith("opencode")
         return file.suffix == ".json" and file.parent.parent.name == "message"
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is opencode's database or message."""
         if not self.wants_file(file):
             return False
         if file.suffix == ".db":
@@ -348,7 +346,6 @@ class OpencodeImporter(DatabaseImporter):
                 yield ReadStep(count_record(reader, parsed_record, report, file, record.line, record.quote), record.offset)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
-        """Return the tables that are read, and lists of tasks."""
         return find_tables(con).names | _TASKS
 
 
