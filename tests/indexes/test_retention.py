@@ -20,7 +20,7 @@ from memory_mcp.indexes.settings import (
     requested_cutoffs,
 )
 from memory_mcp.model.calendar import TocLevel
-from tests.factories import SHOP, a_day_of_drafts, draft
+from tests.factories import a_day_of_drafts, draft
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import (
     HOUR,
@@ -192,5 +192,5 @@ def test_below_the_least_number_of_documents_the_job_leaves_out_nothing(data_dir
     app.derivation.run()
     aged(app)
     assert app.accelerators.prune_due() == {"bm25": {}}
-    assert app.storage.toc.list_ids(TocLevel.SEGMENT, project=SHOP)
+    assert app.storage.toc.list_ids(TocLevel.SEGMENT)
     app.close()

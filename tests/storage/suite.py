@@ -516,13 +516,13 @@ def test_children_are_listed_in_time_order_under_every_parent(store: Storage) ->
     assert store.toc.child_ids(NodeId("toc:root")) == ["toc:year:2025", "toc:year:2026"]
 
 
-def test_nodes_of_a_level_are_listed_by_window_and_segments_by_project(store: Storage) -> None:
+def test_nodes_of_a_level_are_listed_by_window(store: Storage) -> None:
     cuts = filed(store, [*run_of(2), *run_of(2, start="2026-01-14 09:00", session="s2", project=BILLING)])
     store.toc.publish_build(Build(nodes=(node("toc:day:2026-01-12"), node("toc:day:2026-01-14"))))
     week = TimeWindow(ms("2026-01-13 00:00"), ms("2026-01-15 00:00"))
     assert store.toc.list_ids(TocLevel.DAY) == ["toc:day:2026-01-12", "toc:day:2026-01-14"]
     assert store.toc.list_ids(TocLevel.DAY, week) == ["toc:day:2026-01-14"]
-    assert store.toc.list_ids(TocLevel.SEGMENT, None, BILLING) == [cuts[1].node_id]
+    assert store.toc.list_ids(TocLevel.SEGMENT, week) == [cuts[1].node_id]
     assert store.toc.list_ids(TocLevel.YEAR) == []
     store.toc.publish_build(Build(nodes=(node("toc:day:2026-01-13"), node("toc:year:2026"))))
     assert store.toc.list_ids(TocLevel.DAY, week) == ["toc:day:2026-01-13", "toc:day:2026-01-14"]

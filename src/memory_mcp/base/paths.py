@@ -85,13 +85,12 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
-def install_dir(environ: Mapping[str, str] | None = None) -> str:
+def install_dir() -> str:
     """Return the folder that records changes to clients' configurations.
 
     `install` next to the usual settings file. There is one for all data directories; nothing is made.
     """
-    env = os.environ if environ is None else environ
-    return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
+    return os.path.join(_platform_dir(os.environ, "XDG_CONFIG_HOME", ".config"), "install")
 
 
 def data_dir(path: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:

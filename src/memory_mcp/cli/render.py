@@ -160,12 +160,9 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
 
 
-def print_styled(lines: Iterable["Text"], recalled: bool = False) -> None:
-    """Print lines in colours, cut to the terminal's width.
-
-    Off a terminal as plain text. `recalled`: they contain stored text, and are fenced off a terminal.
-    """
-    if recalled and not _out().isatty():
+def print_styled(lines: Iterable["Text"]) -> None:
+    """Print lines with stored text in colours, cut to the terminal's width; off a terminal fenced, as plain text."""
+    if not _out().isatty():
         _print_fenced(line.plain for line in lines)
         return
     from rich.console import Console
@@ -217,7 +214,7 @@ def one_line(text: str, width: int = 0) -> str:
     return (cut[:space] if space > width * 0.6 else cut).rstrip(" ,;:") + "…"
 
 
-def wrap_text(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
+def wrap_text(text: str, indent: str = "", first: str | None = None) -> list[str]:
     """Return a text wrapped to indented lines.
 
     Its own line breaks stay; an empty text is one line.
@@ -227,7 +224,7 @@ def wrap_text(text: str, indent: str = "", first: str | None = None, width: int 
     lines: list[str] = []
     for part in text.splitlines() or [""]:
         lead = (indent if first is None else first) if not lines else indent
-        lines += textwrap.wrap(part, width, initial_indent=lead, subsequent_indent=indent) or [lead.rstrip()]
+        lines += textwrap.wrap(part, WIDTH, initial_indent=lead, subsequent_indent=indent) or [lead.rstrip()]
     return lines
 
 

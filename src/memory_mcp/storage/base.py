@@ -223,11 +223,8 @@ class TocStore(Protocol):
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """Return a node's children by time; for the root, the years."""
 
-    def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of a level that begin in the window, by time.
-
-        With `project` only nodes that name it.
-        """
+    def list_ids(self, level: TocLevel, window: TimeWindow | None = None) -> list[NodeId]:
+        """Return the ids of a level that begin in the window, by time."""
 
     def tally_with(self, first_day: str, after_day: str, cuts: Sequence[Segment]) -> Tally | None:  # noqa: ARG002
         """Return the counts that there will be once `cuts` are published; None if an engine cannot tell."""

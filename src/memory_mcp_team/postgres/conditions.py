@@ -86,8 +86,8 @@ def _match_pairs(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> st
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({arrays}) AS m(project, session_id))"
 
 
-def add_text_condition(conditions: Conditions, text: str, column: str = "e.text") -> None:
-    """Add the condition that `column` holds a text.
+def add_text_condition(conditions: Conditions, text: str) -> None:
+    """Add the condition that an event holds a text.
 
     Neither case nor the kind of white space matters.
     """
@@ -95,13 +95,13 @@ def add_text_condition(conditions: Conditions, text: str, column: str = "e.text"
     expression = "\\s+".join(map(_in_either_case, pieces))
     plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
     if not plain:
-        conditions.add_condition(f"{column} ~ {{}}", expression)
+        conditions.add_condition("e.text ~ {}", expression)
     elif len(pieces) == 1:
-        conditions.add_condition(f"strpos({fold_case(column)}, {{}}) > 0", plain.lower())
+        conditions.add_condition(f"strpos({fold_case('e.text')}, {{}}) > 0", plain.lower())
     else:
         # An expression costs several times what looking for a word does.
         conditions.add_condition(
-            f"CASE WHEN strpos({fold_case(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression
+            f"CASE WHEN strpos({fold_case('e.text')}, {{}}) > 0 THEN e.text ~ {{}} ELSE false END", plain.lower(), expression
         )
 
 

@@ -171,16 +171,11 @@ class PostgresToc(TocStore):
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
-    def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        where, parameters = ["level = %(level)s"], dict[str, Any](level=level.value)
-        if window:
-            where.append("start_ms >= %(start)s AND start_ms < %(end)s")
-            parameters |= {"start": window.start_ms, "end": window.end_ms}
-        if project is not None:
-            where.append("%(project)s = ANY(projects)")
-            parameters["project"] = project
-        sql = f"SELECT node_id FROM node WHERE {own()} AND current AND {' AND '.join(where)} ORDER BY start_ms, node_id"
-        return [NodeId(row[0]) for row in self._con.rows(sql, **parameters)]
+    def list_ids(self, level: TocLevel, window: TimeWindow | None = None) -> list[NodeId]:
+        bounds = "AND start_ms >= %(start)s AND start_ms < %(end)s" if window else ""
+        times = {"start": window.start_ms, "end": window.end_ms} if window else {}
+        sql = f"SELECT node_id FROM node WHERE {own()} AND current AND level = %(level)s {bounds} ORDER BY start_ms, node_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, level=level.value, **times)]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         if (cached := self._cuts.get_current()) is not None:

@@ -60,7 +60,7 @@ def run_ask(args: argparse.Namespace) -> int:
     if as_json(args):
         render.out_json(data, recalled=True)
     else:
-        render.print_styled(_lines(data, args.explain or args.detail == "full"), recalled=True)
+        render.print_styled(_lines(data, args.explain or args.detail == "full"))
     return 0
 
 

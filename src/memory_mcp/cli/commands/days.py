@@ -64,7 +64,7 @@ def run_today(args: argparse.Namespace) -> int:
     if as_json(args):
         render.out_json(data)
     else:
-        render.print_styled(_today_lines(data, friction), recalled=True)
+        render.print_styled(_today_lines(data, friction))
     return 0
 
 
@@ -160,7 +160,7 @@ def run_timeline(args: argparse.Namespace) -> int:
     if as_json(args):
         render.out_json(data)
     else:
-        render.print_styled(_timeline_lines(data, render.draws_blocks()), recalled=True)
+        render.print_styled(_timeline_lines(data, render.draws_blocks()))
     return 0
 
 

@@ -183,9 +183,7 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
         return 0
     from rich.text import Text
 
-    render.print_styled(
-        (Text.assemble(*((render.safe(text), style) for text, style in line)) for line in all_lines), recalled=True
-    )
+    render.print_styled(Text.assemble(*((render.safe(text), style) for text, style in line)) for line in all_lines)
     return 0
 
 

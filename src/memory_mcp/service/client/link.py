@@ -221,14 +221,13 @@ def reach_daemon(daemon: Wanted, kind: str, start: bool = True, patience: float 
         return line
 
 
-def call_method(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
-    """Call a private method on a new connection.
+def call_method(directory: str, method: str, params: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    """Call a private method on a new connection; no daemon is started for it.
 
-    Raises OSError where it is not answered in about `deadline` seconds, Refused for an error; `start`: a
-    daemon may be started.
+    Raises OSError where it is not answered in about `deadline` seconds, Refused for an error.
     """
     end = time.monotonic() + deadline
-    line = reach_daemon(Wanted(directory), "rpc", start, deadline)
+    line = reach_daemon(Wanted(directory), "rpc", False, deadline)
     try:
         line.sock.settimeout(max(end - time.monotonic(), _POLL))
         return call_on_line(line, method, params)

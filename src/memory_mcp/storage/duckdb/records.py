@@ -1,20 +1,37 @@
-"""The small stores of a memory on DuckDB: audit, spending, corrections, topics, openings of quotations and hints."""
+"""The small stores of a memory on DuckDB: audit, spending, corrections, topics, openings, hints, quotations and calls."""
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp.model.grip import GripUsage, Supersession
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.grip import Grip, GripUsage, Supersession
 from memory_mcp.model.hint import Hint, HintKind, HintRecord
-from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_key, grip_id_from
+from memory_mcp.model.ids import HASH_MASK, EventId, GripId, NodeId, TopicId, event_id_from, event_key, grip_id_from, grip_key
 from memory_mcp.model.ledger import AuditEntry, ModelCall, Outcome
 from memory_mcp.model.toc import EXTRACTIVE
+from memory_mcp.model.tool_run import FailureTally, KeyKind, StoredRun
 from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.statements import insert_columns
 from memory_mcp.storage.records import StoredStatement
-from memory_mcp.storage.rows import SPENT, TOPIC, spent_of, spent_row, topic_columns, topic_of
+from memory_mcp.storage.rows import (
+    GRIP,
+    RUN,
+    SPENT,
+    TOPIC,
+    bound_keys,
+    grip_of,
+    group_by_stream,
+    runs_of_rows,
+    spent_of,
+    spent_row,
+    topic_columns,
+    topic_of,
+)
 from memory_mcp.storage.standing import Known, SupersessionBase
 
 
@@ -248,3 +265,123 @@ def _hint_of(kind: str, subject: str, text: str, grip_id: str, evidence: str, to
         call_name=call_name,
         remedy_name=remedy_name,
     )
+
+
+#: Events whose grips are kept from one reading: more of them are bulk work.
+_KEPT_AT_ONCE = 200
+#: Joined by OR the two would be told for every row of the table, at twice the time.
+_OF_EVENTS = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))
+  UNION SELECT {GRIP} FROM grip WHERE event_end IN (SELECT unnest(?::HUGEINT[])) ORDER BY event_start, span_start, span_end"""
+
+
+class DuckGrips:
+    """Quotations; those of recently quoted or read events are in memory."""
+
+    def __init__(self, con: Connection, recent: RecentGrips, keyed: KeyedRows) -> None:
+        """Share `recent` with whatever stores events and grips."""
+        self._con = con
+        self._keyed = keyed
+        self._recent = recent
+
+    def find_grip(self, grip_id: str) -> Grip | None:
+        key, is_complete = grip_key(grip_id)
+        rows = self._keyed.read_grips([key]) if is_complete else self._keyed.find_grip(key)
+        if rows is not None:
+            return grip_of(rows[0]) if rows else None
+        if is_complete:
+            row = self._con.fetch_row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
+        else:
+            row = self._con.fetch_row(f"SELECT {GRIP} FROM grip WHERE (grip_id & ?::HUGEINT) = ?::HUGEINT", [HASH_MASK, key])
+        return grip_of(row) if row else None
+
+    def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+        requested_ids, write_count = set(ids), self._recent.writes
+        cached = self._recent.find_grips(requested_ids)
+        keys = list({grip_key(i)[0] for i in requested_ids if i not in cached})
+        if not keys:
+            return cached
+        rows = self._keyed.read_grips(keys)
+        if rows is None:
+            rows = self._con.fetch_rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+        read = {g.grip_id: g for g in map(grip_of, rows)}
+        self._recent.keep_read(read, write_count)
+        return cached | read
+
+    def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+        """Return grips; those of up to 200 events are then kept in memory."""
+        event_ids = list(dict.fromkeys(ids))
+        write_count = self._recent.writes
+        grips = {i: cached for i in event_ids if (cached := self._recent.event_grips(i)) is not None}
+        if missing := [i for i in event_ids if i not in grips]:
+            keys = [event_key(i) for i in missing]
+            read: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
+            rows = self._keyed.read_event_grips(keys)
+            for grip in map(grip_of, self._con.fetch_rows(_OF_EVENTS, [keys, keys]) if rows is None else rows):
+                for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
+                    if event_id in read:
+                        read[event_id].append(grip)
+            if len(missing) <= _KEPT_AT_ONCE:
+                self._recent.keep_grips(read, write_count)
+            grips |= read
+        return {event_id: cached for event_id, cached in grips.items() if cached}
+
+    def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
+        last = -1
+        sql = f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT ?"
+        while rows := self._con.fetch_rows(sql, [last, batch]):
+            yield [grip_of(row) for row in rows]
+            last = rows[-1][0]
+
+
+#: Above every key.
+_LAST = (1 << 127) - 1
+_FOUND = f"""WITH found AS (
+    SELECT DISTINCT t.call, t.result, t.key, c.stream, c.project, c.session_id
+    FROM tool_run t JOIN segment_cut c ON c.key = t.key
+    WHERE t.kind = ? AND list_contains(?::BIGINT[], t.hash) AND (?::VARCHAR IS NULL OR c.project = ?)
+      AND t.call >= ?::HUGEINT AND t.call < ?::HUGEINT
+    ORDER BY t.call DESC LIMIT ?)
+  SELECT {RUN} FROM tool_run r JOIN found s ON s.call = r.call AND s.result = r.result AND s.key = r.key
+  ORDER BY r.call DESC, r.result, r.kind, r.hash"""
+#: The first call of a session is the one that was called first.
+_TALLY = """WITH used AS (
+    SELECT t.hash, c.session_id, arg_min(t.failed, t.call) AS first, bool_or(t.failed) AS failed,
+      max(t.call) FILTER (t.failed) AS last
+    FROM tool_run t JOIN segment_cut c ON c.key = t.key
+    WHERE t.kind = ? AND (?::VARCHAR IS NULL OR c.project = ?) AND t.call >= ?::HUGEINT AND t.call < ?::HUGEINT GROUP BY ALL)
+  SELECT hash, count(*), count(*) FILTER (failed) AS failing, count(*) FILTER (first), max(last) FROM used GROUP BY hash
+  HAVING failing >= ? ORDER BY failing DESC, max(last) DESC, hash LIMIT ?"""
+_OF_STREAMS = f"""SELECT {RUN} FROM tool_run r JOIN segment_cut s ON s.key = r.key
+  WHERE s.stream IN (SELECT unnest(?::BIGINT[])) ORDER BY r.result, r.call, r.kind, r.hash"""
+
+_FAILED = f"""SELECT {RUN} FROM tool_run r JOIN segment_cut s ON s.key = r.key
+  WHERE r.failed AND s.project = ? ORDER BY r.call DESC, r.result, r.kind, r.hash"""
+
+
+class DuckToolRuns:
+    """Calls of tools with their outcomes."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+
+    def find_runs(
+        self, kind: KeyKind, hashes: Iterable[int], project: str | None, limit: int, window: TimeWindow | None = None
+    ) -> list[StoredRun]:
+        values = list(hashes)
+        if not values:
+            return []
+        parameters = [int(kind), values, project, project, *bound_keys(window, _LAST), limit]
+        return runs_of_rows(self._con.fetch_rows(_FOUND, parameters))
+
+    def tally_failures(
+        self, kind: KeyKind, project: str | None, window: TimeWindow, least: int, limit: int
+    ) -> list[FailureTally]:
+        rows = self._con.fetch_rows(_TALLY, [int(kind), project, project, *bound_keys(window, _LAST), least, limit])
+        return [FailureTally(value, used, failing, first, event_id_from(last)) for value, used, failing, first, last in rows]
+
+    def list_stream_runs(self, streams: Iterable[int]) -> dict[int, list[StoredRun]]:
+        numbers = list(streams)
+        return group_by_stream(self._con.fetch_rows(_OF_STREAMS, [numbers]) if numbers else (), numbers)
+
+    def list_failed_runs(self, project: str) -> list[StoredRun]:
+        return runs_of_rows(self._con.fetch_rows(_FAILED, [project]))

@@ -5,6 +5,7 @@ Invariants
 2. Only this process writes the store, so nothing changes unnoticed.
 """
 
+import sys
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Activity
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 #: Node id, and what `TocStore.stamps` says of it.
 Stamped = tuple[NodeId, tuple[int, int, int]]
@@ -85,32 +87,48 @@ class PeriodIds:
             summary.drop_value()
 
 
-class SpanCuts:
-    """Segments of spans of days and projects, kept up to date."""
+class WindowCuts(Generic[K]):
+    """Segments of the times that were asked about last, until a cut is written: one question asks for the same twice."""
+
+    _most, _most_cuts = _WINDOWS, _WINDOW_CUTS
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str, str | None], list[Segment]] = OrderedDict()
+        self._kept: OrderedDict[K, list[Segment]] = OrderedDict()
         self._writes = 0
         self._lock = threading.Lock()
 
-    def get_cuts(self, span: tuple[str, str, str | None], read: Callable[[], list[Segment]]) -> list[Segment]:
-        """Return the segments of a span, from memory or from `read`.
+    def get_cuts(self, key: K, read: Callable[[], list[Segment]]) -> list[Segment]:
+        """Return the segments of a time and what else `key` names, from memory or from `read`.
 
-        A span is its first day, the day after its last ("" for both: all days), and the project, None for all. What was
-        read is kept, for up to 64 spans, unless there was a write meanwhile.
+        Up to `_most_cuts` segments are kept of each of the last `_most`, unless there was a write meanwhile.
         """
         with self._lock:
             write_count = self._writes
-            if span in self._kept:
-                self._kept.move_to_end(span)
-                return list(self._kept[span])
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return list(self._kept[key])
         cuts = read()
         with self._lock:
-            if write_count == self._writes:
-                self._kept[span] = cuts
-                while len(self._kept) > _SPANS:
+            if write_count == self._writes and len(cuts) <= self._most_cuts:
+                self._kept[key] = cuts
+                while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
         return list(cuts)
+
+    def drop_all(self) -> None:
+        """Drop every time; counts as a write."""
+        with self._lock:
+            self._writes += 1
+            self._kept.clear()
+
+
+class SpanCuts(WindowCuts[tuple[str, str, str | None]]):
+    """Segments of spans of days and projects, kept up to date.
+
+    A span is its first day, the day after its last ("" for both: all days), and the project, None for all.
+    """
+
+    _most, _most_cuts = _SPANS, sys.maxsize
 
     def put_cuts(self, cuts: Iterable[Segment]) -> None:
         """Put a build's cuts into the kept spans."""
@@ -121,45 +139,6 @@ class SpanCuts:
                     is_all_days = not first and not after
                     if (is_all_days or first <= cut.day < after) and project in (None, cut.project):
                         _replace_cut(cuts_of_span, cut)
-
-    def drop_all(self) -> None:
-        """Drop every span; counts as a write."""
-        with self._lock:
-            self._writes += 1
-            self._kept.clear()
-
-
-class WindowCuts:
-    """Segments of the times that were asked about last, until a cut is written: one question asks for the same twice."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, list[Segment]] = OrderedDict()
-        self._writes = 0
-        self._lock = threading.Lock()
-
-    def get_cuts(self, key: Hashable, read: Callable[[], list[Segment]]) -> list[Segment]:
-        """Return the segments of a time and what else `key` names, from memory or from `read`.
-
-        Up to 1,000 segments are kept of each of the last four, unless there was a write meanwhile.
-        """
-        with self._lock:
-            write_count = self._writes
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return list(self._kept[key])
-        cuts = read()
-        with self._lock:
-            if write_count == self._writes and len(cuts) <= _WINDOW_CUTS:
-                self._kept[key] = cuts
-                while len(self._kept) > _WINDOWS:
-                    self._kept.popitem(last=False)
-        return list(cuts)
-
-    def drop_all(self) -> None:
-        """Drop every time; counts as a write."""
-        with self._lock:
-            self._writes += 1
-            self._kept.clear()
 
 
 class StreamCuts:

@@ -22,16 +22,23 @@ from memory_mcp.storage.duckdb.deferred import open_deferred_writes
 from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy, write_log_path
-from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.records import DuckAudit, DuckHints, DuckSpending, DuckSuperseded, DuckTopics, DuckUsage
+from memory_mcp.storage.duckdb.records import (
+    DuckAudit,
+    DuckGrips,
+    DuckHints,
+    DuckSpending,
+    DuckSuperseded,
+    DuckToolRuns,
+    DuckTopics,
+    DuckUsage,
+)
 from memory_mcp.storage.duckdb.salvage import SalvageResult, check_log, note_damage, salvage_store, store_saved
 from memory_mcp.storage.duckdb.space import make_disk_full
 from memory_mcp.storage.duckdb.toc import DuckToc
-from memory_mcp.storage.duckdb.tool_runs import DuckToolRuns
 from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.highwater import ContentMark, HighWater, is_damage_noted, load_mark, make_mark
 from memory_mcp.storage.lock import DirectoryLock, SharedLock

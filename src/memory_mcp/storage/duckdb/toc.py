@@ -1,7 +1,7 @@
 """TocStore on DuckDB."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -19,7 +19,7 @@ from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.days import DaySumCache, DaySums
 from memory_mcp.storage.duckdb.keyed_file import NODES, SEGMENTS
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
-from memory_mcp.storage.duckdb.names import NODE, list_of
+from memory_mcp.storage.duckdb.names import NODE
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish_build
 from memory_mcp.storage.duckdb.recent import RecentGrips
@@ -62,7 +62,7 @@ class DuckToc(DuckTerms, TocStore):
         self._stamps = NodeCache(self._read_stamps, MAX_STAMPS)
         self._heads = NodeCache(self._read_heads, MAX_HEADS)
         self._nodes = NodeCache(self._read_nodes, MAX_NODES, MAX_AT_ONCE)
-        self._spans, self._windows = SpanCuts(), WindowCuts()
+        self._spans, self._windows = SpanCuts(), WindowCuts[Hashable]()
         self._periods = PeriodIds(self._read_periods)
         self._streams = StreamCuts(self._read_cuts)
         self._days = DaySumCache(self._read_days, con.hold_writes)
@@ -109,11 +109,11 @@ class DuckToc(DuckTerms, TocStore):
         self._forget_cuts()
         self._pins = None
 
-    def _forget_nodes(self, keys: Sequence[int] | None = None) -> None:
-        self._stamps.drop_values(keys)
-        self._heads.drop_values(keys)
+    def _forget_nodes(self) -> None:
+        self._stamps.drop_values()
+        self._heads.drop_values()
         self._periods.drop_ids()
-        self._nodes.drop_values(keys)
+        self._nodes.drop_values()
 
     def _forget_cuts(self) -> None:
         self._activities.drop_value()
@@ -251,18 +251,13 @@ class DuckToc(DuckTerms, TocStore):
         sql = "SELECT start_ms, node_id FROM node WHERE current AND level = ? ORDER BY start_ms, node_id"
         return [(row[0], NodeId(row[1])) for row in self._con.fetch_rows(sql, [level.value])]
 
-    def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        if project is None and level is not TocLevel.SEGMENT:
+    def list_ids(self, level: TocLevel, window: TimeWindow | None = None) -> list[NodeId]:
+        if level is not TocLevel.SEGMENT:
             return self._periods.list_ids(level, window)
-        where, parameters = ["current", "level = ?"], [level.value]
-        if window:
-            where.append("start_ms >= ? AND start_ms < ?")
-            parameters += [window.start_ms, window.end_ms]  # type: ignore[list-item]
-        if project is not None:
-            where.append(f"list_contains({list_of('projects')}, ?)")
-            parameters.append(project)
-        sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
-        return [NodeId(row[0]) for row in self._con.fetch_rows(sql, list(parameters))]
+        bounds = "AND start_ms >= ? AND start_ms < ?" if window else ""
+        sql = f"SELECT node_id FROM node WHERE current AND level = ? {bounds} ORDER BY start_ms, node_id"
+        times = [window.start_ms, window.end_ms] if window else []
+        return [NodeId(row[0]) for row in self._con.fetch_rows(sql, [level.value, *times])]
 
     def tally_with(self, first_day: str, after_day: str, cuts: Sequence[Segment]) -> Tally:
         return self._days.tally_days(first_day, after_day, cuts, self.get_segments(cut.key for cut in cuts))

@@ -48,10 +48,10 @@ class Verified:
         return any(m.table in _CUTS or not m.table for m in self.missing)
 
 
-def verify_backup(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
+def verify_backup(backup: Backup) -> Verified:
     """Read all of a backup; return rows by table and what is damaged.
 
-    `step` is called between blocks. Nothing is compared with the store. Raises SourceUnreadable when it is no backup, or
+    Nothing is compared with the store. Raises SourceUnreadable when it is no backup, or
     cannot be read at all.
     """
     rows: dict[str, int] = {}
@@ -59,7 +59,6 @@ def verify_backup(backup: Backup, step: Callable[[], None] = lambda: None) -> Ve
     harmless: list[str] = []
     about = read_about(backup)
     for file, part in iter_parts(backup):
-        step()
         if isinstance(part, Missing):
             missing.append(part)
         elif isinstance(part, Block):
