@@ -44,7 +44,6 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_to(args: argparse.Namespace) -> int:
-    """Remember a team's server and its key."""
     from memory_mcp_team.sharing.files import KEY_VARIABLE
     from memory_mcp_team.sharing.requests import ShareTo
 
@@ -59,7 +58,6 @@ def run_to(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Publish a project from now on, with what is stored of it."""
     from memory_mcp_team.sharing.requests import ShareProject
 
     with open_memory(args) as app:
@@ -68,7 +66,6 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Stop publishing a project."""
     from memory_mcp_team.sharing.requests import UnshareProject
 
     with open_memory(args) as app:
@@ -77,7 +74,6 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def run_off(args: argparse.Namespace) -> int:
-    """Forget the server and its key."""
     from memory_mcp_team.sharing.requests import ShareOff
 
     data = ask(args, ShareOff(COMMAND_LINE), catch_up=False)
@@ -97,7 +93,6 @@ def run_now(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print what left, what would leave, and what came."""
     from memory_mcp_team.sharing.requests import ShareStatus
 
     data = ask(args, ShareStatus())

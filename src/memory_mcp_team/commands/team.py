@@ -132,14 +132,12 @@ def _open_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", i
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
-    """Add a tenant, or change its class."""
     with _open_administration(args) as (acts, _):
         tenant = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(tenant), [f"tenant {tenant.name} (class {tenant.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
-    """Print the tenants."""
     with _open_administration(args) as (acts, _):
         tenants = acts.directory.list_tenants()
     lines = [f"{_format_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
@@ -155,7 +153,6 @@ def run_space_add(args: argparse.Namespace) -> int:
 
 
 def run_space_list(args: argparse.Namespace) -> int:
-    """Print the spaces of a tenant."""
     with _open_tenant(args) as (acts, tenant):
         spaces = acts.directory.list_spaces(tenant)
     lines = [f"{_format_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
@@ -163,7 +160,6 @@ def run_space_list(args: argparse.Namespace) -> int:
 
 
 def run_member_add(args: argparse.Namespace) -> int:
-    """Add a member, or change one."""
     with _open_administration(args) as (acts, settings):
         from memory_mcp_team.settings import team_settings
 
@@ -178,7 +174,6 @@ def run_member_add(args: argparse.Namespace) -> int:
 
 
 def run_member_list(args: argparse.Namespace) -> int:
-    """Print the members of a tenant."""
     with _open_tenant(args) as (acts, tenant):
         members = acts.directory.list_members(tenant)
     lines = [_member_line(member) for member in members]
@@ -200,7 +195,6 @@ def run_member_remove(args: argparse.Namespace) -> int:
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space."""
     from memory_mcp_team.access.permissions import Role
 
     with _open_tenant(args) as (acts, tenant):
@@ -211,7 +205,6 @@ def run_grant(args: argparse.Namespace) -> int:
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    """Remove a member's role in a space."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_role(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any longer" if changed else "; nothing changed")
@@ -219,7 +212,6 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make an API key and print it this once."""
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _open_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -229,7 +221,6 @@ def run_key_make(args: argparse.Namespace) -> int:
 
 
 def run_key_list(args: argparse.Namespace) -> int:
-    """Print the keys of a tenant, without their texts."""
     with _open_tenant(args) as (acts, tenant):
         keys = acts.directory.list_keys(tenant)
     lines = []
@@ -244,7 +235,6 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key from the next call on."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} no longer counts" + ("" if changed else "; it was revoked before")
@@ -252,7 +242,6 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the newest administrative acts over a tenant."""
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _open_tenant(args) as (acts, tenant):
@@ -266,7 +255,6 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file the tombstones that it lacks."""
     from memory_mcp_team.server import tombstones
 
     with _open_administration(args) as (acts, _):
@@ -275,7 +263,6 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def run_apply(args: argparse.Namespace) -> int:
-    """Forget again, in a restored database, what files name."""
     from memory_mcp_team.server import tombstones
     from memory_mcp_team.server.tombstone_files import list_files
 

@@ -122,7 +122,6 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the newest acts upon the memory."""
     from memory_mcp.requests.correct import Audit
 
     with open_memory(args, catch_up=False) as app:
@@ -136,7 +135,6 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Print counts and sizes, or the text for Prometheus."""
     from memory_mcp.upkeep.archive.keeper import read_folder
 
     if args.prometheus:
@@ -226,7 +224,6 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space, after a backup."""
     with open_memory(args, catch_up=False) as app:
         app.backups.back_up_before("the file was rewritten")
         size_before, size_after = app.storage.compact_files()
@@ -257,7 +254,6 @@ def run_acknowledge(args: argparse.Namespace) -> int:
 
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
-    """Build one index, or all, from the store."""
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with open_memory(args) as app:
@@ -313,7 +309,6 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Print the health and numbers of the indexes and topics."""
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with open_memory(args, catch_up=False) as app:

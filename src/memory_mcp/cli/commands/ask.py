@@ -50,7 +50,6 @@ def add_ask(parsers: Subparsers, about: str) -> None:
 
 
 def run_ask(args: argparse.Namespace) -> int:
-    """Print one page of results and what was decided."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
@@ -229,7 +228,6 @@ def add_navigate(parsers: Subparsers, about: str) -> None:
 
 
 def run_navigate(args: argparse.Namespace) -> int:
-    """Print the path to the evidence for a question, and citations."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.walk import Navigate
 

@@ -106,7 +106,6 @@ def add_resume(parsers: Subparsers, about: str) -> None:
 
 
 def run_resume(args: argparse.Namespace) -> int:
-    """Record a paused project again."""
     from memory_mcp.requests.capturing import ResumeCapture
 
     with open_memory(args) as app:
@@ -257,7 +256,6 @@ def add_watch(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print every client that can be followed."""
     with open_memory(args, catch_up=False) as app:
         clients = status_of(app)
     return print_result(args, {"clients": clients}, _watch_lines(clients))

@@ -52,7 +52,6 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_path(args: argparse.Namespace) -> int:
-    """Print the path of the settings file."""
     path = _path(args)
     return print_result(args, {"path": str(path), "exists": path.is_file()}, [str(path)])
 

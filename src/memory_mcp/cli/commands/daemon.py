@@ -38,20 +38,17 @@ def add_daemon(parsers: Subparsers, about: str) -> None:
 
 
 def run_start(args: argparse.Namespace) -> int:
-    """Start the daemon where none runs."""
     _needs_sockets()
     return _start(args, "runs")
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    """Stop the daemon and wait for its end."""
     pid = stop(wanted(args))
     data = {"running": False, "stopped": pid or None}
     return print_result(args, data, ["It did not run." if not pid else f"Stopped (process {pid})."])
 
 
 def run_restart(args: argparse.Namespace) -> int:
-    """Stop the daemon if one runs, and start another."""
     _needs_sockets()
     stop(wanted(args))
     return _start(args, "runs anew")

@@ -50,7 +50,6 @@ def add_today(parsers: Subparsers, about: str) -> None:
 
 
 def run_today(args: argparse.Namespace) -> int:
-    """Print where projects were left off, and clients' last day."""
     from memory_mcp.requests.friction import GetFriction
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
@@ -153,7 +152,6 @@ def add_timeline(parsers: Subparsers, about: str) -> None:
 
 
 def run_timeline(args: argparse.Namespace) -> int:
-    """Print weeks and days, oldest first."""
     from memory_mcp.requests.timeline import GetTimeline
 
     data = ask(args, read_request(args, GetTimeline), hint=True)
@@ -236,7 +234,6 @@ def add_activity(parsers: Subparsers, about: str) -> None:
 
 
 def run_activity(args: argparse.Namespace) -> int:
-    """Print how much was recorded on each day."""
     from memory_mcp.requests.activity import GetAgentActivity
 
     data = ask(args, read_request(args, GetAgentActivity), hint=True)

@@ -29,7 +29,6 @@ def add_embedder(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the model in use and the vector index."""
     with open_memory(args) as app:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
@@ -79,7 +78,6 @@ def _shape(model: Model) -> dict[str, Any]:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the models here, and those that can be fetched."""
     settings = settings_of(args)
     home = settings.storage.directory
     used = resolve_model(settings.embedder.model, home) if settings.embedder.model else None

@@ -52,7 +52,6 @@ def add_export(parsers: Subparsers, about: str) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write the memory to PATH or stdout."""
     if args.html is not None:
         if args.path is not None or args.format != "jsonl":
             raise InvalidQuery("--html names the only file that is written", "memory-mcp export FILE --format html")

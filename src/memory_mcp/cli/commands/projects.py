@@ -36,7 +36,6 @@ def add_projects(parsers: Subparsers, about: str) -> None:
 
 
 def run_projects(args: argparse.Namespace) -> int:
-    """Print one page of the projects."""
     from memory_mcp.requests.projects import ListProjects
 
     data = ask(args, read_request(args, ListProjects), hint=True)
@@ -56,7 +55,6 @@ def run_projects(args: argparse.Namespace) -> int:
 
 
 def run_alias(args: argparse.Namespace) -> int:
-    """Show project A under the name of project B."""
     from memory_mcp.requests.projects import AliasProject
 
     with open_memory(args) as app:
@@ -65,7 +63,6 @@ def run_alias(args: argparse.Namespace) -> int:
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """Take back an alias, a guess or a split."""
     from memory_mcp.requests.projects import UndoProject
 
     with open_memory(args) as app:
@@ -89,7 +86,6 @@ def add_agents(parsers: Subparsers, about: str) -> None:
 
 
 def run_agents(args: argparse.Namespace) -> int:
-    """Print every agent with its activity."""
     from memory_mcp.requests.projects import ListAgents
 
     data = ask(args, ListAgents(), hint=True)

@@ -88,7 +88,6 @@ def add_how(parsers: Subparsers, about: str) -> None:
 
 
 def run_how(args: argparse.Namespace) -> int:
-    """Print how a command worked here, and how it failed."""
     from memory_mcp.requests.recall_for import RecallFor
 
     return _print_recalled(args, ask(args, RecallFor(command=" ".join(args.words)), hint=True))
@@ -101,7 +100,6 @@ def add_why(parsers: Subparsers, about: str) -> None:
 
 
 def run_why(args: argparse.Namespace) -> int:
-    """Print why lines are so, what was said about a file, and who changed it."""
     from memory_mcp.capture.running import CallerProcess
     from memory_mcp.requests.recall_for import RecallFor
     from memory_mcp.requests.registry import answer
@@ -127,7 +125,6 @@ def add_handoff(parsers: Subparsers, about: str) -> None:
 
 
 def run_handoff(args: argparse.Namespace) -> int:
-    """Print a session's account as Markdown."""
     from memory_mcp.requests.continuing import HandOff
 
     data = ask(args, HandOff(session_id=args.session_id), hint=True)
@@ -155,7 +152,6 @@ def add_hints(parsers: Subparsers, about: str) -> None:
 
 
 def run_hints(args: argparse.Namespace) -> int:
-    """Print the hints that were given, the latest first."""
     from memory_mcp.requests.hints import ListHints
 
     data = ask(args, read_request(args, ListHints))
@@ -172,7 +168,6 @@ def run_hints(args: argparse.Namespace) -> int:
 
 
 def run_reject(args: argparse.Namespace) -> int:
-    """Reject a hint."""
     from memory_mcp.requests.hints import RejectHint
 
     data = ask(args, RejectHint(args.hint_id))

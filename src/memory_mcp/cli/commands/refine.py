@@ -55,7 +55,6 @@ def add_refine(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """Print the segments and days whose text could be improved."""
     from memory_mcp.requests.refine_show import RefineDue
 
     data = ask(args, read_request(args, RefineDue), hint=True)
@@ -70,7 +69,6 @@ def run_due(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print a node with events and grips for a better text."""
     from memory_mcp.requests.refine_show import RefineShow
 
     data = ask(args, read_request(args, RefineShow, node_id=args.id))

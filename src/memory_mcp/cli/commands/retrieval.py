@@ -120,7 +120,6 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print whether the indexes can be used, and their numbers."""
     from memory_mcp.requests.indexes import GetTeleportStatus
     from memory_mcp.requests.status import GetStatus
 
@@ -183,7 +182,6 @@ def add_retrieval(parsers: Subparsers, about: str) -> None:
 
 
 def run_retrieval(args: argparse.Namespace) -> int:
-    """Print the tier and the layers."""
     from memory_mcp.requests.status import GetStatus
 
     data = ask(args, read_request(args, GetStatus), catch_up=False)
@@ -204,7 +202,6 @@ def run_retrieval(args: argparse.Namespace) -> int:
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Print what would be done with a question."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import PlanQuery
 
@@ -224,7 +221,6 @@ def run_plan(args: argparse.Namespace) -> int:
 
 
 def run_classify(args: argparse.Namespace) -> int:
-    """Print the intent of a question, with its signals."""
     from memory_mcp.requests.search import ClassifyQuery
 
     data = ask(args, read_request(args, ClassifyQuery, query=words_of(args)), catch_up=False)

@@ -48,7 +48,6 @@ def add_rules(parsers: Subparsers, about: str) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the proposed rules, and where each is written already."""
     data = ask(args, read_request(args, GetFriction), hint=True)
     return print_result(args, data, _rule_lines(data["instructions"]), recalled=True)
 

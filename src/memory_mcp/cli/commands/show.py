@@ -62,7 +62,6 @@ def add_show(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print what has the given id or time."""
     name = " ".join(args.words).strip("[] ")
     with open_memory(args) as app:
         if app.is_empty:

@@ -82,7 +82,6 @@ def settle(app: "App") -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print whether topics can be used."""
     from memory_mcp.requests.indexes import GetTopicGraphStatus
 
     data = ask(args, GetTopicGraphStatus(), prepare=settle)
@@ -90,7 +89,6 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_top(args: argparse.Namespace) -> int:
-    """Print one page of areas or topics, by importance."""
     from memory_mcp.requests.topics import TopTopics
 
     data = ask(args, read_request(args, TopTopics), prepare=settle, hint=True)
@@ -104,7 +102,6 @@ def run_top(args: argparse.Namespace) -> int:
 
 
 def run_map(args: argparse.Namespace) -> int:
-    """Print one page of topics below their areas."""
     from memory_mcp.requests.topics import GetTopicMap
 
     data = ask(args, read_request(args, GetTopicMap), prepare=settle, hint=True)
@@ -124,7 +121,6 @@ def run_map(args: argparse.Namespace) -> int:
 
 
 def run_explore(args: argparse.Namespace) -> int:
-    """Print topics that fit some words, or one topic."""
     from memory_mcp.requests.one_topic import GetTopic
     from memory_mcp.requests.topics import TopicsByQuery
 
@@ -138,7 +134,6 @@ def run_explore(args: argparse.Namespace) -> int:
 
 
 def run_nodes(args: argparse.Namespace) -> int:
-    """Print one page of the segments about a topic."""
     from memory_mcp.requests.one_topic import TopicNodes
 
     data = ask(args, read_request(args, TopicNodes, topic_id=args.topic_id), prepare=settle)
@@ -147,7 +142,6 @@ def run_nodes(args: argparse.Namespace) -> int:
 
 
 def run_related(args: argparse.Namespace) -> int:
-    """Print the topics that a topic is related to."""
     from memory_mcp.requests.one_topic import RelatedTopics
 
     data = ask(args, read_request(args, RelatedTopics, topic_id=args.topic_id), prepare=settle)
@@ -156,7 +150,6 @@ def run_related(args: argparse.Namespace) -> int:
 
 
 def run_label(args: argparse.Namespace) -> int:
-    """Give a topic a label, or its own words again."""
     from memory_mcp.requests.one_topic import LabelTopic
 
     data = ask(args, LabelTopic(args.topic_id, " ".join(args.label), by=COMMAND_LINE), prepare=settle)
@@ -165,7 +158,6 @@ def run_label(args: argparse.Namespace) -> int:
 
 
 def run_pin(args: argparse.Namespace) -> int:
-    """Pin a topic, or unpin it."""
     from memory_mcp.requests.pins import Pin
 
     if not args.id.startswith("topic:"):

@@ -56,7 +56,6 @@ def add_query(parsers: Subparsers, about: str) -> None:
 
 
 def run_root(args: argparse.Namespace) -> int:
-    """Print the root of the time tree and its years."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(""), hint=True)
@@ -64,7 +63,6 @@ def run_root(args: argparse.Namespace) -> int:
 
 
 def run_browse(args: argparse.Namespace) -> int:
-    """Print a node's summary and one page of its children."""
     from memory_mcp.requests.nodes import Browse
 
     data = ask(args, read_request(args, Browse, node_id=args.id))
@@ -72,7 +70,6 @@ def run_browse(args: argparse.Namespace) -> int:
 
 
 def run_node(args: argparse.Namespace) -> int:
-    """Print a node, its children and what surrounds it."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, read_request(args, GetNode, node_id=args.id))
@@ -80,7 +77,6 @@ def run_node(args: argparse.Namespace) -> int:
 
 
 def run_events(args: argparse.Namespace) -> int:
-    """Print events of a time, a session or a segment."""
     from memory_mcp.requests.events import GetEvents
 
     request = read_request(args, GetEvents)
@@ -89,7 +85,6 @@ def run_events(args: argparse.Namespace) -> int:
 
 
 def run_expand(args: argparse.Namespace) -> int:
-    """Print a grip (a citation) with the events around it."""
     from memory_mcp.requests.expand import ExpandRequest
 
     data = ask(args, read_request(args, ExpandRequest, grip_id=args.id))
@@ -211,7 +206,6 @@ def add_search(parsers: Subparsers, about: str) -> None:
 
 
 def run_search(args: argparse.Namespace) -> int:
-    """Search nodes of the tree for words."""
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.requests.words import SearchChildren, SearchNode
 

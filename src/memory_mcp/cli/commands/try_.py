@@ -49,7 +49,6 @@ def add_try(parsers: Subparsers, about: str) -> None:
 
 
 def run_try(args: argparse.Namespace) -> int:
-    """Import transcripts, ask three questions, print the cited answers."""
     started = time.monotonic()
     keep = args.keep or getattr(args, "data_dir", None)
     kept_directory = Path(keep).expanduser().absolute() if keep else None

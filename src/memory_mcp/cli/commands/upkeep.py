@@ -24,7 +24,6 @@ def add_scheduler(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print every job with its last run and its next."""
     from memory_mcp.requests.jobs import ListJobs
 
     data = ask(args, ListJobs(), catch_up=False)
@@ -53,7 +52,6 @@ def run_job(args: argparse.Namespace) -> int:
 
 
 def run_pause(args: argparse.Namespace) -> int:
-    """Pause one job until it is resumed."""
     from memory_mcp.requests.jobs import PauseJob
 
     data = ask(args, PauseJob(args.name), catch_up=False)
@@ -62,7 +60,6 @@ def run_pause(args: argparse.Namespace) -> int:
 
 
 def run_resume(args: argparse.Namespace) -> int:
-    """Resume one job."""
     from memory_mcp.requests.jobs import ResumeJob
 
     data = ask(args, ResumeJob(args.name), catch_up=False)
@@ -77,7 +74,6 @@ def add_spend(parsers: Subparsers, about: str) -> None:
 
 
 def run_spend(args: argparse.Namespace) -> int:
-    """Print what the language model was asked, by day."""
     from memory_mcp.requests.spend import GetSpend
 
     data = ask(args, GetSpend(args.days), catch_up=False)
@@ -99,7 +95,6 @@ def run_spend(args: argparse.Namespace) -> int:
 
 
 def run_overview(args: argparse.Namespace) -> int:
-    """Print a summary for the owner: clients, disk, losses and more."""
     from memory_mcp.requests.overview import GetOverview
 
     data = ask(args, GetOverview())
