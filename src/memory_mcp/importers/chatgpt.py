@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memory_mcp.base.dataclass import dataclass
 from memory_mcp.importers.blocks import as_list, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.importers.exports import ExportImporter
+from memory_mcp.importers.client_importer import ExportImporter
 from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (
     Part,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.importers.blocks import as_blocks, as_list, as_mappings, as_text, block_text, result_text, words_within
-from memory_mcp.importers.exports import ExportImporter
+from memory_mcp.importers.client_importer import ExportImporter
 from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (
     Part,
