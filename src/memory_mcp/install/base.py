@@ -153,6 +153,11 @@ class Client(ABC):
     format: ClassVar[Format] = Format.JSON
     #: The object of its configuration that holds servers by their names.
     keys: ClassVar[tuple[str, ...]] = ("mcpServers",)
+    #: What an entry calls an address and its headers, and the kind that it names of an address and of a command; "" names none.
+    address_key: ClassVar[str] = "url"
+    headers_key: ClassVar[str] = "headers"
+    address_type: ClassVar[str] = ""
+    command_type: ClassVar[str] = ""
     #: The client as the command `hook` calls it, where its hooks are installed; else "".
     hook_client: ClassVar[str] = ""
     #: Whether its configuration takes servers by their address.
@@ -186,7 +191,10 @@ class Client(ABC):
     def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
         """Return the entry of a server in its configuration."""
         del level
-        return {"url": server.url, "headers": server.headers} if server.url else local(server)
+        if server.url:
+            kind = {"type": self.address_type} if self.address_type else {}
+            return {**kind, self.address_key: server.url, self.headers_key: server.headers}
+        return local(server, **({"type": self.command_type} if self.command_type else {}))
 
     def list_hook_edits(self, order: Order) -> Sequence[Edit]:
         """Return the edits that make the client record its sessions."""

@@ -43,6 +43,7 @@ class ClaudeCode(Client):
     name = "claude-code"
     title = "Claude Code"
     commands = ("claude",)
+    address_type, command_type = "http", "stdio"
     hook_client = "claude-code"
     then = "start a new session"
     plugin_removal = "claude plugin uninstall"
@@ -58,12 +59,6 @@ class ClaudeCode(Client):
 
     def server_keys(self, environment: Environment) -> Sequence[tuple[str, ...]]:
         return [self.keys, ("projects", environment.cwd, *self.keys)]
-
-    def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
-        del level
-        if server.url:
-            return {"type": "http", "url": server.url, "headers": server.headers}
-        return local(server, type="stdio")
 
     def list_hook_edits(self, order: Order) -> Sequence[Edit]:
         inside = order.environment.in_project(".claude", "settings.local.json")
@@ -111,6 +106,7 @@ class Codex(Client):
     commands = ("codex",)
     format = Format.TOML
     keys = ("mcp_servers",)
+    headers_key = "http_headers"
     hook_client = "codex"
     then = (
         "start a new session, and there /hooks to review and trust the hooks: until then nothing is recorded"
@@ -125,10 +121,6 @@ class Codex(Client):
     def list_configs(self, environment: Environment, level: Level) -> Sequence[PurePath]:
         home = environment.find_folder("CODEX_HOME", ".codex") if level is Level.USER else environment.in_project(".codex")
         return [home / "config.toml"]
-
-    def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
-        del level
-        return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
 
     def list_hook_edits(self, order: Order) -> Sequence[Edit]:
         file = self.list_configs(order.environment, order.level)[0].with_name("hooks.json")
@@ -195,6 +187,7 @@ class VSCode(Client):
     title = "VS Code"
     commands = ("code", "code-insiders", "codium")
     keys = ("servers",)
+    address_type, command_type = "http", "stdio"
     then = "reload its window, then start the server from the list MCP: List Servers"
 
     def list_folders(self, environment: Environment) -> Sequence[PurePath]:
@@ -204,10 +197,6 @@ class VSCode(Client):
         if level is Level.PROJECT:
             return [environment.in_project(".vscode", "mcp.json")]
         return [environment.app_folder(edition) / "User" / "mcp.json" for edition in _VSCODE_EDITIONS]
-
-    def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
-        del level
-        return {"type": "http", "url": server.url, "headers": server.headers} if server.url else local(server, type="stdio")
 
 
 class Gemini(Client):
@@ -314,6 +303,7 @@ class Windsurf(Client):
     name = "windsurf"
     title = "Windsurf"
     commands = ("windsurf",)
+    address_key = "serverUrl"
     then = "press Refresh in the list of MCP servers of Cascade"
 
     def list_folders(self, environment: Environment) -> Sequence[PurePath]:
@@ -321,10 +311,6 @@ class Windsurf(Client):
 
     def list_configs(self, environment: Environment, level: Level) -> Sequence[PurePath]:
         return [environment.at_home(".codeium", "windsurf", "mcp_config.json")] if level is Level.USER else []
-
-    def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
-        del level
-        return {"serverUrl": server.url, "headers": server.headers} if server.url else local(server)
 
 
 class Zed(Client):
