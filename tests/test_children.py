@@ -141,15 +141,15 @@ def test_a_child_that_stands_still_while_it_is_written_to_is_ended(
     ending = threading.Thread(target=child.end, daemon=True)
     ending.start()
     ending.join(PATIENCE)
-    assert child.returncode == -signal.SIGKILL
+    assert child._process.poll() == -signal.SIGKILL
     asking.join(PATIENCE)
     assert asked
 
 
 def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: children.Child) -> None:
     children.kill_all()
-    until(lambda: child.returncode is not None)
-    assert child.returncode == -signal.SIGKILL
+    until(lambda: child._process.poll() is not None)
+    assert child._process.poll() == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("processes")

@@ -51,7 +51,7 @@ def test_what_was_written_comes_back_as_it_was(path: Path) -> None:
     assert read(path) == ({row[0]: row for row in rows_of(1, 40)}, [])
     with Archive(path) as archive:
         assert archive.about == ABOUT
-        heads = archive.heads or []
+        heads = [part.head for part in archive if isinstance(part, Block)]
     assert [(h.table, h.rows, h.first, h.last) for h in heads[:2]] == [("event", 10, 1, 10), ("event", 10, 11, 20)]
     assert (heads[1].from_ms, heads[1].to_ms, heads[1].sources) == (11_000, 20_000, {"s0": 5, "s1": 5})
     assert frames.xor_hex(h.ids for h in heads) == frames.xor_hex(f"{row[1]:x}" for row in rows_of(1, 40))

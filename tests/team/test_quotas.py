@@ -110,15 +110,15 @@ def test_zero_is_no_limit(clock: FakeClock) -> None:
     for _ in range(1000):
         held.count_call(member())
         held.count_records(member(), 10_000, 10**9)
-    assert list(held.bucket_keys()) == []
+    assert list(held._buckets) == []
 
 
 def test_buckets_of_many_tenants_are_forgotten_once_they_are_full(clock: FakeClock) -> None:
     held = quotas(clock)
     for tenant in range(1, 11_001):
         held.count_call(member(tenant=tenant))
-    assert len(held.bucket_keys()) == 22_000
+    assert len(held._buckets) == 22_000
     clock.advance(61)
     for tenant in range(20_000, 31_001):
         held.count_call(member(tenant=tenant))
-    assert all(tenant >= 20_000 for tenant, _, _ in held.bucket_keys())
+    assert all(tenant >= 20_000 for tenant, _, _ in held._buckets)

@@ -154,11 +154,6 @@ class Child:
         return self._process.pid
 
     @property
-    def returncode(self) -> int | None:
-        """The process's exit status, a signal as a negative number."""
-        return self._process.poll()
-
-    @property
     def waiting(self) -> int:
         """The number of frames without an answer, the hello included."""
         return len(self._answers)

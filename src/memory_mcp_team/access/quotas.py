@@ -7,7 +7,6 @@ Invariants
 """
 
 import threading
-from collections.abc import Sequence
 from math import ceil
 
 from memory_mcp.base.clock import Clock, SystemClock
@@ -109,11 +108,6 @@ class Quotas:
                 # Buckets that were not used for as long as they take to fill are full again.
                 self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket.at < bucket.seconds}
                 self._sweep_size = max(_MAX_BUCKETS, 2 * len(self._buckets))
-
-    def bucket_keys(self) -> Sequence[tuple[int, int, str]]:
-        """Return the buckets' keys: tenant, member (0: the tenant's own), kind."""
-        with self._lock:
-            return list(self._buckets)
 
 
 def _make_exceeded(what: str, seconds: float) -> QuotaExceeded:

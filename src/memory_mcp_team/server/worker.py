@@ -69,11 +69,6 @@ class Workers:
         """Wake waiting threads to look for work."""
         self._wake.set()
 
-    @property
-    def busy(self) -> int:
-        """The number of pieces of work under way."""
-        return len(self._busy)
-
     def stop(self, patience: float) -> bool:
         """Stop claiming, and release all claims to other servers.
 

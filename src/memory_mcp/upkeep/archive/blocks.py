@@ -137,11 +137,6 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    @property
-    def heads(self) -> list[Head] | None:
-        """The heads of blocks with rows; None if the index is damaged."""
-        return None if self._block_heads is None else [head for _, head in self._block_heads[1:]]
-
     def __iter__(self) -> Iterator[Block | Damaged]:
         """Yield whole blocks that have rows, and a Damaged for each other.
 
