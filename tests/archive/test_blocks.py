@@ -120,8 +120,7 @@ def test_a_row_left_out_by_rewriting_is_gone_from_the_file_and_nothing_else(path
             return None
         return row | {"text": "other"} if table == "event" and row["seq"] == 14 else row
 
-    told = rewrite_archive(path, keep)
-    assert (told.rows, told.dropped, told.changed, told.damaged) == (41, 1, 1, ())
+    assert rewrite_archive(path, keep)
     rows, damaged = read(path)
     assert damaged == []
     assert list(rows) == [n for n in range(1, 41) if n != 13]
@@ -132,7 +131,7 @@ def test_a_row_left_out_by_rewriting_is_gone_from_the_file_and_nothing_else(path
 
 def test_rewriting_that_changes_nothing_leaves_the_file(path: Path) -> None:
     before = path.stat().st_ino, path.read_bytes()
-    rewrite_archive(path, lambda table, row: row)
+    assert not rewrite_archive(path, lambda table, row: row)
     assert (path.stat().st_ino, path.read_bytes()) == before
 
 

@@ -59,11 +59,11 @@ class ArchiveFiles:
         changed = 0
         for path in self._archive_files():
             try:
-                done = rewrite_archive(path, self._clean_row)
+                is_changed = rewrite_archive(path, self._clean_row)
                 if self._nodes or self._grips or self._names:
                     # Tables stand in the order of their names: statements before their nodes, acts before quotations.
                     rewrite_archive(path, self._drop_dependents)
-                changed += bool(done.dropped or done.changed)
+                changed += is_changed
             except FileNotFoundError:
                 # A backup that ends meanwhile removes what it replaces.
                 pass

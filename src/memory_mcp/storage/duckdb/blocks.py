@@ -34,10 +34,9 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """A byte to change: offset in the file, old and new value."""
+    """A byte to change: offset in the file, and new value."""
 
     offset: int
-    was: int
     becomes: int
 
 
@@ -141,7 +140,7 @@ def iter_damaged(path: Path) -> Iterator[DamagedBlock]:
             stored, payload = int.from_bytes(content[:_SUM], "little"), content[_SUM:]
             if len(payload) % 8 == 0 and any(payload) and checksum(payload) != stored:
                 change = find_mend(stored, payload)
-                mend = Mend(offset + change[0], content[change[0]], change[1]) if change else None
+                mend = Mend(offset + change[0], change[1]) if change else None
                 yield DamagedBlock(offset, len(content), mend)
             offset += len(content)
 

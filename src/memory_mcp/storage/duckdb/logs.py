@@ -132,7 +132,7 @@ def _find_mend(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
     content = log[offset + FRAME : offset + FRAME + size]
     if len(content) == size and content.startswith(_KINDS) and (change := find_mend(stored, content)):
         at = offset + 8 + change[0]
-        return Mend(at, log[at], change[1])
+        return Mend(at, change[1])
     for index in range(8):
         for value in range(256):
             other = size & ~(0xFF << (8 * index)) | value << (8 * index)
@@ -140,7 +140,7 @@ def _find_mend(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
             # The next entry tells cheaply whether that length may be right.
             fits = end == len(log) or (end < len(log) and log[end + FRAME : end + FRAME + 2] == _KINDS)
             if fits and checksum(log[offset + FRAME : end]) == stored:
-                return Mend(offset + index, log[offset + index], value)
+                return Mend(offset + index, value)
     return None
 
 

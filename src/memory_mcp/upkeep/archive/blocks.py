@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, machine
-from memory_mcp.base.dataclass import dataclass
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.upkeep.archive import frames
 from memory_mcp.upkeep.archive.frames import (
@@ -285,49 +284,35 @@ class Archive:
         return last_offset
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
-    """Outcome of rewriting an archive, in rows."""
-
-    rows: int
-    dropped: int
-    changed: int
-    #: Blocks that could not be read, and so could not be looked through: the new file has them no more.
-    damaged: tuple[Damaged, ...]
-
-
-def rewrite_archive(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] | None]) -> RewriteResult:
-    """Write an archive again with what `keep` returns of each row.
+def rewrite_archive(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] | None]) -> bool:
+    """Write an archive again with what `keep` returns of each row; return whether a row was dropped or changed.
 
     `keep` gets table and row by column; None leaves the row out. The new file replaces the old one only if a row was
     dropped or changed, or damage lost rows, which are then out of it too. Raises OSError and ValueError as `Archive` does,
     and OSError when it cannot be written.
     """
-    rows = dropped = changed = 0
-    damaged: list[Damaged] = []
+    changed = has_lost = False
     with Archive(path) as archive:
 
         def kept() -> Iterator[TableRows]:
-            nonlocal rows, dropped, changed
+            nonlocal changed, has_lost
             for block in archive:
                 if isinstance(block, Damaged):
-                    damaged.append(block)
+                    has_lost |= block.lost
                     continue
                 kept_rows: list[list[Any]] = []
                 for row in block.mappings():
                     new_row = keep(block.head.table, row)
-                    rows += 1
-                    dropped += new_row is None
+                    changed |= new_row is None or dict(new_row) != row
                     if new_row is not None:
-                        changed += dict(new_row) != row
                         kept_rows.append([new_row[name] for name in block.head.columns])
                 yield TableRows(block.head.table, block.head.columns, kept_rows)
 
         new_path = path.with_name(f"{path.name}.rewritten")
         write_archive(new_path, kept(), archive.about)
-    if dropped or changed or any(d.lost for d in damaged):
+    if changed or has_lost:
         os.replace(new_path, path)
         machine.sync_names(path.parent)
     else:
         new_path.unlink()
-    return RewriteResult(rows, dropped, changed, tuple(damaged))
+    return changed
