@@ -43,7 +43,7 @@ COMMANDS = {
     "today": ("days", "show where each project was left off, and what was recorded in the last 24 hours"),
     "timeline": ("days", "show days with their titles and what happened in them"),
     "show": ("show", "open anything by its id: a quotation, a message, a session, a topic, a day or any other node"),
-    "refine": ("refine", "give segments and days better words: what is due, what to read, and writing it"),
+    "refine": ("statements", "give segments and days better words: what is due, what to read, and writing it"),
     "teleport": ("retrieval", "jump to what was said by the keyword and vector indexes"),
     "topics": ("topics", "show what the memory is about: topics by importance, by words, and where they come up"),
     "projects": ("projects", "list the projects; alias shows two as one, undo takes that back"),
