@@ -15,7 +15,7 @@ from memory_mcp.base.errors import DiskFull, SchemaTooNew, SchemaTooOld, Storage
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ledger import AuditEntry
-from memory_mcp.storage.duckdb import migrations
+from memory_mcp.storage.duckdb import migrations, records
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.deferred import open_deferred_writes
@@ -26,16 +26,6 @@ from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.records import (
-    DuckAudit,
-    DuckGrips,
-    DuckHints,
-    DuckSpending,
-    DuckSuperseded,
-    DuckToolRuns,
-    DuckTopics,
-    DuckUsage,
-)
 from memory_mcp.storage.duckdb.salvage import SalvageResult, check_log, note_damage, salvage_store, store_saved
 from memory_mcp.storage.duckdb.space import make_disk_full
 from memory_mcp.storage.duckdb.toc import DuckToc
@@ -128,11 +118,11 @@ class DuckStorage:
             self.projects = DuckProjects(self._con, lambda: self.events.drop_recent())  # noqa: PLW0108 - made below
             self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects, self._keyed)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted, self._keyed, self.projects.activities)
-            self.grips = DuckGrips(self._con, quoted, self._keyed)
-            self.usage, self.superseded = DuckUsage(self._con), DuckSuperseded(self._con)
-            self.spending, self.hints = DuckSpending(self._con), DuckHints(self._con)
-            self.topics, self.tool_runs = DuckTopics(self._con), DuckToolRuns(self._con)
-            self.audit = DuckAudit(self._con)
+            self.grips = records.DuckGrips(self._con, quoted, self._keyed)
+            self.usage, self.superseded = records.DuckUsage(self._con), records.DuckSuperseded(self._con)
+            self.spending, self.hints = records.DuckSpending(self._con), records.DuckHints(self._con)
+            self.topics, self.tool_runs = records.DuckTopics(self._con), records.DuckToolRuns(self._con)
+            self.audit = records.DuckAudit(self._con)
             self.tombstones = None
             self.archive = DuckArchive(self._con, self.drop_caches)
             self.outbox = DuckOutbox(self._con, self._numbers)
