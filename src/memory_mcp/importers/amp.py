@@ -11,15 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.importers.blocks import (
-    as_blocks,
-    as_mapping,
-    as_mappings,
-    as_text,
-    block_text,
-    result_text,
-    words_within,
-)
+from memory_mcp.importers.blocks import as_blocks, as_mapping, as_mappings, as_text, block_text, result_text, words_within
 from memory_mcp.importers.client_importer import DocumentImporter
 from memory_mcp.importers.json_records import Record, parse_time
 from memory_mcp.importers.parts import (

@@ -17,15 +17,7 @@ from pathlib import Path
 
 from memory_mcp.base import foreign_files
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.importers.blocks import (
-    as_blocks,
-    as_mapping,
-    as_text,
-    block_text,
-    captions_of,
-    result_text,
-    unknown_words,
-)
+from memory_mcp.importers.blocks import as_blocks, as_mapping, as_text, block_text, captions_of, result_text, unknown_words
 from memory_mcp.importers.parts import (
     EMPTY,
     Part,

@@ -12,16 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.importers.blocks import (
-    all_words,
-    as_blocks,
-    as_list,
-    as_mapping,
-    as_mappings,
-    as_text,
-    block_text,
-    words_within,
-)
+from memory_mcp.importers.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, block_text, words_within
 from memory_mcp.importers.client_importer import DocumentImporter
 from memory_mcp.importers.json_records import Record, iter_records, parse_time
 from memory_mcp.importers.parts import (

@@ -8,14 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from memory_mcp.base.patterns import lazy_pattern
-from memory_mcp.redact.secret_checks import (
-    NAME,
-    NAME_END,
-    is_assigned_secret,
-    is_secret_of,
-    names_password,
-    names_secret,
-)
+from memory_mcp.redact.secret_checks import NAME, NAME_END, is_assigned_secret, is_secret_of, names_password, names_secret
 from memory_mcp.redact.secret_values import (
     is_chosen,
     is_drawn,

@@ -12,16 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.importers.blocks import (
-    all_words,
-    as_blocks,
-    as_mapping,
-    as_mappings,
-    as_text,
-    block_text,
-    words_of,
-    words_within,
-)
+from memory_mcp.importers.blocks import all_words, as_blocks, as_mapping, as_mappings, as_text, block_text, words_of, words_within
 from memory_mcp.importers.codex.texts import directory_of, prompt_parts, recap_text, tool_call, tool_result
 from memory_mcp.importers.json_records import first_values, parse_time
 from memory_mcp.importers.parts import Part, content_id, left_out_part, message_part, note_part, unread_block_notes

@@ -9,15 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.dataclass import dataclass
-from memory_mcp.importers.blocks import (
-    as_blocks,
-    as_mapping,
-    as_mappings,
-    as_text,
-    result_text,
-    words_of,
-    words_within,
-)
+from memory_mcp.importers.blocks import as_blocks, as_mapping, as_mappings, as_text, result_text, words_of, words_within
 from memory_mcp.importers.json_records import parse_time
 from memory_mcp.importers.parts import (
     Part,
