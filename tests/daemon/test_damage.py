@@ -100,6 +100,18 @@ def test_a_damaged_file_is_met_while_it_is_open_and_the_next_daemon_has_what_is_
     assert texts(place.directory) == before
 
 
+def test_doctor_tells_of_damage_among_its_checks(tmp_path: Path) -> None:
+    place = Inside(tmp_path, more=BARE)
+    write(place, *(f"fender {n} " + os.urandom(100).hex() for n in range(300)))
+    noise(place.directory / FILE, "text")
+    done = place.run("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, checks["store"]["state"]) == (1, "fail")
+    assert "the store is damaged" in checks["store"]["text"]
+    assert checks["store"]["next_step"].startswith("Ask again")
+    assert checks["summarizer"]["state"] == "ok"
+
+
 @pytest.mark.parametrize("column", ["speaker", "session_id", "role", "event_id"])
 @pytest.mark.few(1)
 def test_a_damaged_column_costs_no_more_than_what_nothing_else_tells(tmp_path: Path, column: str) -> None:

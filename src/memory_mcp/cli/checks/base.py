@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.base import extensions
 from memory_mcp.base.dataclass import dataclass
+from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import Settings
 
 if TYPE_CHECKING:
@@ -74,13 +75,16 @@ class Opened:
 
 
 def run_checks(names: Iterable[str], subject: Look | Opened) -> Iterator[Check]:
-    """Yield the results of checks, in order.
+    """Yield the results of checks, in order; FAIL with the reason for one that cannot be done, as for a damaged store.
 
     `subject` is an Opened for those of `INSIDE` and for `secrets`, which reads every stored text; a Look for those of `OUTSIDE`
     and for `left_secrets`.
     """
     for name in names:
-        yield from getattr(import_module(f"{__package__}.{_MODULES[name]}"), f"check_{name}")(subject)
+        try:
+            yield from getattr(import_module(f"{__package__}.{_MODULES[name]}"), f"check_{name}")(subject)
+        except MemoryMcpError as error:
+            yield Check(FAIL, name, error.message, error.hint)
 
 
 def run_outside_checks(look: Look) -> Iterator[Check]:

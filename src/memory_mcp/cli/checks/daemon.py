@@ -107,5 +107,7 @@ def _check_here(look: Look, secrets: bool) -> Iterator[Check]:
         yield Check(OK, "lock", "free")
         opened = Opened(storage, Calendar(storage.timezone), look.settings, time.time_ns() // 1_000_000)
         yield from run_checks(("secrets",) if secrets else INSIDE, opened)
+    except MemoryMcpError as error:
+        yield Check(FAIL, "store", error.message, error.hint)
     finally:
         storage.close()
