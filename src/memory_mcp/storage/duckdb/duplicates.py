@@ -211,7 +211,7 @@ def select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) ->
 
     None if what is shown in the place of one is not in the file yet.
     """
-    shown_by_hidden = dict(file.read_pairs([key, *(row[0] for row in rows)]))
+    shown_by_hidden = file.read_hidden([key, *(row[0] for row in rows)])
     if not shown_by_hidden:
         return rows
     canonical = shown_by_hidden.get(key)

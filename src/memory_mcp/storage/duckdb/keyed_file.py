@@ -10,7 +10,7 @@ more than that, mostly 0.
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -350,12 +350,16 @@ class KeyedFile:
         row = self._con.execute("SELECT * FROM grip WHERE tail = ?", [pack_tail(tail)]).fetchone()
         return unpack_grip(row) if row else None
 
-    def read_pairs(self, keys: Iterable[int]) -> list[tuple[int, int]]:
+    def read_pairs(self, keys: Collection[int]) -> list[tuple[int, int]]:
         """Return the pairs (hidden, shown) with one of `keys`."""
         packed = list(map(pack_key, keys))
-        pairs = {*self._fetch_many("SELECT hidden, shown FROM pair WHERE hidden IN ({})", packed)}
-        pairs |= {*self._fetch_many("SELECT hidden, shown FROM pair WHERE shown IN ({})", packed)}
-        return [(unpack_key(hidden), unpack_key(shown)) for hidden, shown in pairs]
+        pairs = self._fetch_many("SELECT hidden, shown FROM pair WHERE shown IN ({})", packed)
+        return list({**self.read_hidden(keys), **{unpack_key(hidden): unpack_key(shown) for hidden, shown in pairs}}.items())
+
+    def read_hidden(self, keys: Iterable[int]) -> dict[int, int]:
+        """Return those of `keys` that are hidden, with the shown key of each."""
+        pairs = self._fetch_many("SELECT hidden, shown FROM pair WHERE hidden IN ({})", map(pack_key, keys))
+        return {unpack_key(hidden): unpack_key(shown) for hidden, shown in pairs}
 
     def clear_table(self, name: str) -> None:
         """Empty a table, for events also their blocks."""

@@ -36,5 +36,5 @@ def read_shown_neighbours(
 def read_shown_spans(file: KeyedFile, spans: Sequence[Span]) -> list[list[Row]]:
     """Return the rows of stretches of streams, in order, none of one with a hidden event."""
     stretches = list(map(file.read_span, spans))
-    hidden = {key for key, _ in file.read_pairs([row[0] for rows in stretches for row in rows])}
+    hidden = file.read_hidden(row[0] for rows in stretches for row in rows)
     return [[] if any(row[0] in hidden for row in rows) else rows for rows in stretches]
