@@ -2,20 +2,22 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 
 import pytest
 
 from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import TocLevel, rollup_targets
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.storage.base import TocStore
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.tree.derive import close_segments, repeated
 from memory_mcp.tree.derive import derivation as module
-from memory_mcp.tree.derive import repeated
 from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
 from memory_mcp.tree.derive.rebuild_toc import TocRebuild
+from memory_mcp.tree.derive.terms import refit_all, refit_terms
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings
@@ -240,3 +242,52 @@ def test_a_long_prompt_of_a_machine_names_no_day(app: App) -> None:
     days = {c.session_id: c.node_id for c in app.storage.toc.iter_cuts()}
     titles = app.storage.toc.get_nodes(days.values())
     assert all(thing in titles[days[f"night {day}"]].title for day, thing in enumerate(THINGS, 2))
+
+
+def lose_terms(app: App) -> list[NodeId]:
+    """Store messages that a hook recorded, and as derived ones are hidden by a transcript; return the periods above them."""
+    days = ["2026-02-02", "2026-02-03", "2026-02-04"]
+    said = [draft(f"quokka{n} stays", at=f"{day} 09:00", session=f"s{n}", source_id=f"p{n}") for n, day in enumerate(days)]
+    hooked = [
+        replace(d, text=f"wombat{n}", role=Role.TOOL, metadata={"tool_use_id": f"x{n}"}, source_id=f"h{n}")
+        for n, d in enumerate(said)
+    ]
+    app.write(said, "hook:claude-code")
+    app.write(hooked, "hook:claude-code")
+    app.derivation.run()
+    told = [replace(d, text="numbat and more of it", project="/work/other", source_id=f"t{n}") for n, d in enumerate(hooked)]
+    app.write(told, "claude-code")
+    return list(dict.fromkeys(period for day in days for period in rollup_targets(day)))
+
+
+def test_periods_lose_what_their_segments_lost_once_in_many_steps(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods, days = lose_terms(app), list[list[str]]()
+
+    def refit(store: TocStore, shrunk_days: Collection[str], give_way: Callable[[], object]) -> None:
+        days.append(sorted(shrunk_days))
+        refit_all(store, shrunk_days, give_way)
+
+    monkeypatch.setattr(close_segments, "refit_all", refit)
+    monkeypatch.setattr(module, "_STEP", 1)
+    app.derivation.run(mode=ExecutionMode.ASIDE)
+    assert days == [["2026-02-02", "2026-02-03", "2026-02-04"]]
+    assert refit_terms(app.storage.toc, periods) == []
+    assert findings(app) == []
+
+
+def test_a_killed_run_leaves_it_to_the_next_what_periods_have_to_lose(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods = lose_terms(app)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(close_segments, "refit_all", die)
+        with pytest.raises(KeyboardInterrupt):
+            app.derivation.run(mode=ExecutionMode.ASIDE)
+    assert app.derivation.count_pending() == 0
+    # What the process remembered is gone.
+    app.derivation.reread()
+    app.derivation.run()
+    assert refit_terms(app.storage.toc, periods) == []
+    assert findings(app) == []

@@ -30,6 +30,8 @@ AddPeriods = Callable[[Build], Build | None]
 FOLLOWER = "deriver"
 #: Events taken up at once; with their segments they stay well below 50 MB.
 BATCH = 2000
+#: Name of the position that lists the days whose segments lost terms while their periods still hold these.
+_SHRUNK = "deriver.shrunk"
 #: Folding starts when a node has this many rows of terms.
 FOLD_AT = 24
 
@@ -48,6 +50,10 @@ class SegmentDeriver:
         self._checkpoint: int | None = None
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
         self._steps_since_fold: int | None = None
+        #: What `_SHRUNK` lists; None until it is read.
+        self._shrunk_days: set[str] | None = None
+        #: Whether the run under way leaves that to its end.
+        self._is_bulk = False
         #: Days whose segments were published since the last `take_touched`.
         self.touched: set[str] = set()
 
@@ -55,7 +61,7 @@ class SegmentDeriver:
         """Drop caches after another process changed the store."""
         self._terms.forget()
         self._holders.clear()
-        self._checkpoint = self._steps_since_fold = None
+        self._checkpoint = self._steps_since_fold = self._shrunk_days = None
 
     def count_pending(self) -> int:
         """Return the number of events not derived yet."""
@@ -81,8 +87,10 @@ class SegmentDeriver:
         Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
         the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
         processes; it must give what `derive.build.derive` gives; `add_periods` adds the periods above its segments to a build.
-        `give_way` is called between parts of a step. Errors are passed on: steps done stay done.
+        `give_way` is called between parts of a step. With `steps` or `derive_batch`, periods above segments that lost terms keep
+        these until `end_run`, which other runs call at their end. Errors are passed on: steps done stay done.
         """
+        self._is_bulk = steps is not None or derive_batch is not None
         work = derive_batch or (lambda batch: derive_segments(batch, self._calendar, self._summarizer))
         changed = False
         goal = self._storage.events.last_seq()
@@ -103,9 +111,35 @@ class SegmentDeriver:
                 self.fold_terms()
             self.end_run()
 
-    def end_run(self) -> None:
-        """Drop what is remembered for the steps of one run."""
+    def end_run(self, give_way: Callable[[], object] = lambda: None) -> None:
+        """Take lost terms out of periods, and drop what is remembered for the steps of one run."""
+        self.refit_shrunk(give_way)
         self._holders.clear()
+
+    def refit_shrunk(self, give_way: Callable[[], object] = lambda: None) -> None:
+        """Take the terms that segments lost out of their periods, also what a killed process left to do."""
+        if days := self._read_shrunk():
+            self._refit(days, give_way)
+            self._storage.outbox.set_position(_SHRUNK, "")
+            self._shrunk_days = set()
+
+    def _refit(self, days: set[str], give_way: Callable[[], object]) -> None:
+        """Killed before this, periods hold a few terms too many: a visit too many, until the next rebuild."""
+        if days:
+            refit_all(self._storage.toc, days, give_way)
+            self._terms.forget()
+
+    def _note_shrunk(self, days: set[str]) -> None:
+        """Note days before their segments shrink: a process that is killed leaves them to the next."""
+        if not days <= self._read_shrunk():
+            days = self._read_shrunk() | days
+            self._storage.outbox.set_position(_SHRUNK, " ".join(sorted(days)))
+            self._shrunk_days = days
+
+    def _read_shrunk(self) -> set[str]:
+        if self._shrunk_days is None:
+            self._shrunk_days = set(self._storage.outbox.get_positions(_SHRUNK).get(_SHRUNK, "").split())
+        return self._shrunk_days
 
     def fold_terms(self) -> None:
         """Join term rows of nodes that may have many: finding them is slow."""
@@ -274,12 +308,12 @@ class SegmentDeriver:
             derived_to=derived_to,
         )
         with_periods = add_periods(build) if add_periods else None
+        shrunk_days = {d.segment.day for d in derived if d.node.node_id in added.reset}
+        if self._is_bulk:
+            self._note_shrunk(shrunk_days)
         self._storage.toc.publish_build(with_periods or build)
-        if added.reset:
-            # Killed before this, the periods hold a few terms too many: a visit too many, until the next rebuild.
-            shrunk = {d.segment.day for d in derived if d.node.node_id in added.reset}
-            refit_all(self._storage.toc, shrunk, give_way)
-            self._terms.forget()
+        if not self._is_bulk:
+            self._refit(shrunk_days, give_way)
         return with_periods is not None
 
 

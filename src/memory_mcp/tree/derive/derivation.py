@@ -22,7 +22,7 @@ from memory_mcp.tree.derive.workers import DeriveWorkers
 
 #: Events of one step next to a serving process, and while callers are being answered: its commit delays them only briefly.
 _STEP, _STEP_BESIDE = 1000, 250
-#: Steps after which term rows are joined: a search reads all of those of the root.
+#: Steps after which periods lose what their segments lost, and term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
 #: What several processes that have one memory open call this work.
 _PUBLISHING = "derive"
@@ -185,13 +185,14 @@ class Derivation:
                     break
                 if step % _FOLD_EVERY == 0:
                     with self.publishing:
+                        self._segments.refit_shrunk(self._give_way)
                         self._segments.fold_terms()
                 size = _STEP_BESIDE if self._give_way() else _STEP
                 with self.publishing:
                     self._segments.run(None, derive, size, steps=1, give_way=self._give_way)
             with self.publishing:
                 self._segments.fold_terms()
-                self._segments.end_run()
+                self._segments.end_run(self._give_way)
 
     def _roll_up(self, mode: ExecutionMode, should_stop: Callable[[], bool]) -> int:
         stopped = False

@@ -28,6 +28,8 @@ _MAX_BYTES = 48 * 1024 * 1024
 _LIVE = 64
 #: Up to this many days are read one by one: a live write touches one, and others may be years apart.
 _DAYS_ALONE = 4
+#: Periods whose sets are compared with those below them at once.
+_REFIT_TOGETHER = 8
 #: Rows of document frequencies that are kept separate: joining them takes a tenth of a second where the vocabulary is large.
 _MOST_ROWS = 200
 
@@ -137,13 +139,15 @@ def refit_terms(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 def refit_all(store: TocStore, days: Iterable[str], give_way: Callable[[], object] = lambda: None) -> None:
     """Rewrite wrong term rows of all periods above days.
 
-    Each level is a transaction of its own, as in `refit`; a level where nothing differs writes nothing. `give_way` is called
-    before each: reading the sets takes most of an import's step.
+    A few of one level are a transaction, as in `refit_terms`; where nothing differs nothing is written. `give_way` is called
+    before each.
     """
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
-        give_way()
-        refit_terms(store, sorted(t for t in targets if level_of(t) is level))
+        ids = sorted(target for target in targets if level_of(target) is level)
+        for start in range(0, len(ids), _REFIT_TOGETHER):
+            give_way()
+            refit_terms(store, ids[start : start + _REFIT_TOGETHER])
 
 
 @dataclass(slots=True)
