@@ -92,6 +92,8 @@ class IndexFolder:
         self.shards_path = directory / _PARTS
         #: Prefixes of parts that are being made, which `sweep` spares.
         self.protected_prefixes: set[str] = set()
+        #: Called before a manifest is written: has the store's changes on disk up to its position.
+        self.store_changes: Callable[[], object] = lambda: None
 
     def create_folders(self) -> None:
         """Create the folder and that of shards. Raises OSError.
@@ -120,7 +122,8 @@ class IndexFolder:
         return _parse_manifest(text, name)
 
     def make_current(self, manifest: Manifest) -> None:
-        """Write a manifest and make it current, durably. Raises OSError."""
+        """Write a manifest and make it current, durably. Raises OSError, and StorageError if its changes cannot be stored."""
+        self.store_changes()
         self.create_folders()
         machine.put(self.directory / f"{manifest.name}.json", _serialize_manifest(manifest).encode("utf-8"))
         failpoint("index.manifest_written")

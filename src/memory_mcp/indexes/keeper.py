@@ -60,6 +60,7 @@ class Keeper:
         self.index = index
         self.shard_builder = shard_builder
         index.merge_in_child = shard_builder.merge_shards
+        index.folder.store_changes = storage.outbox.store_waiting
         self._give_way = give_way
         self._building = threading.Lock()
         #: Documents of the current build so far; None without one.

@@ -37,6 +37,9 @@ _QUIET = 30.0
 #: Where writers do not rest, segments are derived more often than periods are rolled up. Nothing is missing meanwhile, since
 #: every layer searches events that are in no segment yet, and whoever reads has them derived at once.
 _EVENTS, _PERIODS = Patience(8.0, 10.0), Patience(8.0, 50.0)
+#: What is derived so long after the last question (seconds) is written with what comes later: who asks has it written first,
+#: which takes 10 ms.
+_UNREAD = 60.0
 #: Work that no client waits for begins so long after opening (seconds).
 _SETTLED = 2.0
 #: So many events do not wait: they are searched one by one.
@@ -236,7 +239,7 @@ class Service:
             self._caught_up = True
         elif due is None or due <= now:
             self._unrolled.first = None
-            derivation.run_together()
+            derivation.run_together(may_wait=now - self._read > _UNREAD)
         else:
             derivation.run(Depth.SEGMENTS)
             if derivation.has_touched:

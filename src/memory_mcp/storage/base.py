@@ -1,7 +1,7 @@
 """What any engine keeps, as protocols; nothing above knows which engine it is.
 
 Invariants
-1. Acknowledged means on disk: when a writing method returns, kill -9 and power loss do not lose what it wrote.
+1. Acknowledged means on disk: kill -9 or power loss after a writing method returned loses nothing but builds that `may_wait`.
 2. Each writing method is one transaction: all of it is stored, or nothing.
 3. Readers see whole transactions and never wait for a writer.
 4. Every method may be called from any thread; writes are serialised inside.

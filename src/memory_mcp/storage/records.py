@@ -328,6 +328,9 @@ class Outbox(Protocol):
     def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name."""
 
+    def store_waiting(self) -> None:
+        """Have every change on disk that `read_after` returns, before something else on disk counts on it."""
+
     def forget_requests(self, now_ms: int) -> int:
         """Remove answers to writes too old at `now_ms`; return how many."""
 

@@ -114,6 +114,9 @@ class Build:
     reset_runs: tuple[int, ...] = ()
     #: Event sequence number up to which everything is derived; None leaves the checkpoint alone.
     derived_to: int | None = None
+    #: Whether it may be stored with the next read or write of the file. A kill before loses it with its checkpoint, and the next
+    #: process derives it again.
+    may_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,9 @@ class PostgresOutbox:
             positions[DERIVER] = str(derived)
         return positions
 
+    def store_waiting(self) -> None:
+        pass
+
     def forget_requests(self, now_ms: int) -> int:
         with self._con.open_writer() as writer:
             return writer.execute(_FORGET, until=now_ms - REQUEST_KEPT_MS)

@@ -116,7 +116,7 @@ class KeyedRows:
                 if self._file is not None:
                     version = self._numbers.committed
                     self._take_all_pending(self._file)
-                    if self._verified.issuperset(COPIED):
+                    if self._verified.issuperset(COPIED) and self._numbers.are_stored:
                         self._file.write_meta("version", version)
             self._close()
 

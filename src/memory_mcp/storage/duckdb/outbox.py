@@ -1,6 +1,7 @@
 """Outbox, positions and request answers, and the counters that number everything."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -37,6 +38,8 @@ class Numbers:
         self.committed_event: int = 0
         #: The last event in the file; later ones wait in the log.
         self.stored_event: int = 0
+        #: The last change in the file; later ones wait.
+        self.stored_change: int = 0
         #: How far the deriver got.
         self.derived: int = 0
         self.changes = RecentChanges()
@@ -47,10 +50,10 @@ class Numbers:
     def load(self) -> None:
         """Read the counters from the store, after opening or a rollback.
 
-        While writes wait in the log they are ahead of it, and stay at what was published.
+        While writes wait they are ahead of it, and stay at what was published.
         """
         self._settling.clear()
-        if self.stored_event < self.committed_event:
+        if not self.are_stored:
             self.last_event, self.last_change = self.committed_event, self.committed
             return
         row = self._con.fetch_row(
@@ -72,7 +75,23 @@ class Numbers:
             act()
         self._settling.clear()
         self.publish()
-        self.stored_event = self.last_event
+        self.stored_event, self.stored_change = self.last_event, self.last_change
+
+    def settle_waiting(self) -> None:
+        """Call what waits for a commit, in order: what it is about waits for the file, but counts as committed."""
+        acts, self._settling = self._settling, []
+        self.publish()
+        for act in acts:
+            act()
+
+    @property
+    def are_stored(self) -> bool:
+        """Whether the file holds everything that readers count on."""
+        return self.stored_event >= self.committed_event and self.stored_change >= self.committed
+
+    def note_derived(self, event: int) -> None:
+        """Note how far the deriver got."""
+        self.derived = event
 
     def publish(self) -> None:
         """Let readers count on every number given out."""
@@ -103,17 +122,11 @@ def insert_changes(con: duckdb.DuckDBPyConnection, entries: Sequence[Change]) ->
     insert_columns(con, "outbox", _OUTBOX, columns)
 
 
-def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
-    """Store one position; the deriver's also in memory, once committed."""
+def put_checkpoint(con: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
+    """Store one position; that of the deriver has to be noted in memory too."""
     stored = run_parsed(con, "UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
     if not stored or not stored[0]:
         con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
-    if name == DERIVER:
-
-        def settle() -> None:
-            numbers.derived = int(value)
-
-        numbers.once_committed(settle)
 
 
 class Requests:
@@ -205,7 +218,9 @@ class DuckOutbox:
 
     def set_position(self, follower: str, value: str) -> None:
         with self._con.begin_transaction() as con:
-            put_checkpoint(con, self._numbers, follower, value)
+            put_checkpoint(con, follower, value)
+            if follower == DERIVER:
+                self._numbers.once_committed(partial(self._numbers.note_derived, int(value)))
 
     def set_positions(self, values: Mapping[str, str]) -> None:
         """Store positions; the deriver's must not be among them."""
@@ -216,6 +231,12 @@ class DuckOutbox:
 
     def get_positions(self, prefix: str) -> dict[str, str]:
         return dict(self._con.fetch_rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
+
+    def store_waiting(self) -> None:
+        if not self._numbers.are_stored:
+            # What waits is stored before it.
+            with self._con.begin_transaction():
+                pass
 
     def forget_requests(self, now_ms: int) -> int:
         with self._con.begin_transaction() as con:

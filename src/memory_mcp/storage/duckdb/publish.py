@@ -1,13 +1,18 @@
-"""Writes one build in one transaction."""
+"""Writes one build in one transaction, its own or the next."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import duckdb
 
+from memory_mcp.base.dataclass import dataclass
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.model.ids import event_key, grip_key, node_key
+from memory_mcp.model.change import Change
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import NodeId, event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
@@ -15,7 +20,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.keyed_file import GRIPS
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.names import join_names
-from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
+from memory_mcp.storage.duckdb.outbox import Numbers, insert_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.statements import insert_columns, run_parsed
 from memory_mcp.storage.records import DERIVER
@@ -37,8 +42,11 @@ _GRIP = ("HUGEINT", "HUGEINT", "HUGEINT", "INTEGER", "INTEGER", "BIGINT", "BIGIN
 _PARENT = ("BIGINT", "BIGINT", "VARCHAR", "BIGINT")
 _RUN = ("BIGINT", "HUGEINT", "HUGEINT", "BOOLEAN", "TINYINT", "BIGINT")
 _GROWN = "UPDATE segment_cut SET project = ?, end_ts = ?, end_id = ?, events = ?, tokens = ?, open = ? WHERE key = ?"
-_COUNTED = """UPDATE node SET sessions = m.sessions, events = m.events, built = ?
-  FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::INTEGER[]) AS sessions, unnest(?::INTEGER[]) AS events) m
+#: Columns of `_NODE` that a build does not say of each node.
+_CURRENT, _BUILT = 4, 17
+_COUNTED = """UPDATE node SET sessions = m.sessions, events = m.events, built = m.built
+  FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::INTEGER[]) AS sessions, unnest(?::INTEGER[]) AS events,
+    unnest(?::BIGINT[]) AS built) m
   WHERE node.current AND node.key = m.key"""
 _MOVED = """UPDATE grip SET segment = m.segment
   FROM (SELECT unnest(?::HUGEINT[]) AS id, unnest(?::BIGINT[]) AS segment) m
@@ -48,6 +56,20 @@ _MOVED = """UPDATE grip SET segment = m.segment
 _FEW_NODES = 12
 _OLD = f"""key IN {_IN} AND version <=
   (SELECT n.version FROM node n WHERE n.current AND n.key = {{table}}.key) - {VERSIONS_KEPT}"""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedBuild:
+    """A build whose changes are numbered, and what it adds to or replaces in the store."""
+
+    #: The number of its last change.
+    number: int
+    build: Build
+    changes: Sequence[Change]
+    #: The cuts of its segments as they were, by key.
+    old_cuts: Mapping[int, Segment]
+    #: The columns of its grips that are not stored.
+    grips: list[list[Any]]
 
 
 def publish_build(
@@ -63,72 +85,163 @@ def publish_build(
 
     `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
     nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
+    One that may wait, and for which nothing has to be read, is published at once and written with the next transaction.
     """
+    if build.may_wait and (built := _defer_build(file, numbers, build, old_cuts, recent, keyed, settle)) is not None:
+        return built
     # A reader that needs what waits would wait for the whole of a large build.
     with file.begin_transaction(is_small=len(build.nodes) <= _FEW_NODES and not build.relist) as con:
-        numbers.once_committed(settle)
-        built = add_changes(con, numbers, make_changes(build.nodes))
-        _write_cuts(con, build.segments, old_cuts)
-        _write_nodes(con, build, built)
-        if build.count_updates:
-            keys = [node_key(n.node_id) for n in build.count_updates]
-            sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
-            run_parsed(con, _COUNTED, [built, keys, sessions, events])
-        _write_grips(con, numbers, build, recent, keyed)
-        if build.reset_terms:
-            con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
-        if build.reset_frequencies:
-            con.execute("DELETE FROM frequency")
-        if build.terms:
-            terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-            insert_columns(con, "term_delta", ("BIGINT", "BLOB"), terms)
-        for f in build.frequencies:
-            run_parsed(con, "INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])
-        _write_runs(con, build)
-        if build.derived_to is not None:
-            put_checkpoint(con, numbers, DERIVER, str(build.derived_to))
+        new_grips, uncertain = _select_new_grips(build, recent)
+        _drop_stored(con, new_grips, uncertain)
+        grips = grip_columns([*new_grips.values()], [*new_grips])
+        changes = _number_build(numbers, build, new_grips.values(), grips, recent, keyed, settle)
+        built = numbers.last_change
+        write_builds(con, [NumberedBuild(built, build, changes, old_cuts, grips)])
         failpoint("derive.before_commit")
     failpoint("derive.committed")
     return built
 
 
-def _write_runs(con: duckdb.DuckDBPyConnection, build: Build) -> None:
-    if build.reset_runs:
-        con.execute(f"DELETE FROM tool_run WHERE key IN {_IN}", [list(build.reset_runs)])
-    columns = run_columns(build.runs)
-    if columns[0]:
-        insert_columns(con, "tool_run", _RUN, columns)
+def _defer_build(
+    file: Connection,
+    numbers: Numbers,
+    build: Build,
+    old_cuts: dict[int, Segment],
+    recent: RecentGrips,
+    keyed: KeyedRows,
+    settle: Callable[[], None],
+) -> int | None:
+    """Publish a build whose rows are written later; return its number, None if that was not done."""
+    resets = build.relist or build.reset_terms or build.reset_frequencies or build.reset_runs
+    is_plain = 0 < len(build.nodes) <= _FEW_NODES and not resets
+    with file.hold_for_log() as may_defer:
+        new_grips, uncertain = _select_new_grips(build, recent)
+        if file.deferred is None or not may_defer or not is_plain or uncertain:
+            return None
+        grips = grip_columns([*new_grips.values()], [*new_grips])
+        failpoint("derive.before_commit")
+        changes = _number_build(numbers, build, new_grips.values(), grips, recent, keyed, settle)
+        built = numbers.last_change
+        file.deferred.add_build(NumberedBuild(built, build, changes, dict(old_cuts), grips), write_builds)
+        numbers.settle_waiting()
+        file.commits += 1
+    if file.deferred.is_full:
+        with file.hold_writes():
+            pass
+    failpoint("derive.committed")
+    return built
 
 
-def _write_cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts: Mapping[int, Segment]) -> None:
-    """Write the cuts of a build; a single stored one is updated."""
-    if len(segments) == 1 and (cut := segments[0]).key in old_cuts:
+def _number_build(
+    numbers: Numbers,
+    build: Build,
+    new_grips: Iterable[Grip],
+    grips: list[list[Any]],
+    recent: RecentGrips,
+    keyed: KeyedRows,
+    settle: Callable[[], None],
+) -> list[Change]:
+    """Number the changes of a build, and have what is in memory follow once it is committed; return them."""
+    numbers.once_committed(settle)
+    changes = numbers.number_changes(make_changes(build.nodes))
+    numbers.once_committed(partial(numbers.changes.add_changes, changes))
+    if build.relist and build.grips:
+        numbers.once_committed(partial(keyed.distrust, GRIPS))
+        numbers.once_committed(recent.drop_all)
+    numbers.once_committed(partial(recent.add_grips, new_grips))
+    numbers.once_committed(partial(keyed.note_rows, GRIPS, zip(*grips, strict=True)))
+    if build.derived_to is not None:
+        numbers.once_committed(partial(numbers.note_derived, build.derived_to))
+    return changes
+
+
+def write_builds(con: duckdb.DuckDBPyConnection, builds: Sequence[NumberedBuild]) -> None:
+    """Write the rows of builds, in order, as if each were written by itself, in the transaction of `con`."""
+    changes = [change for b in builds for change in b.changes]
+    if changes:
+        insert_changes(con, changes)
+    _write_cuts(con, builds)
+    _write_nodes(con, builds)
+    grips = [list(chain.from_iterable(columns)) for columns in zip(*(b.grips for b in builds), strict=True)]
+    if grips[0]:
+        insert_columns(con, "grip", _GRIP, grips)
+    for build in (b.build for b in builds):
+        if build.relist and build.grips:
+            con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
+        if build.reset_terms:
+            con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
+        if build.reset_frequencies:
+            con.execute("DELETE FROM frequency")
+        if build.reset_runs:
+            con.execute(f"DELETE FROM tool_run WHERE key IN {_IN}", [list(build.reset_runs)])
+    if terms := [t for b in builds for t in b.build.terms]:
+        insert_columns(con, "term_delta", ("BIGINT", "BLOB"), [[node_key(t.node_id) for t in terms], [t.hashes for t in terms]])
+    for f in (f for b in builds for f in b.build.frequencies):
+        run_parsed(con, "INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])
+    runs = run_columns([run for b in builds for run in b.build.runs])
+    if runs[0]:
+        insert_columns(con, "tool_run", _RUN, runs)
+    derived = [b.build.derived_to for b in builds if b.build.derived_to is not None]
+    if derived:
+        put_checkpoint(con, DERIVER, str(derived[-1]))
+
+
+def _write_cuts(con: duckdb.DuckDBPyConnection, builds: Sequence[NumberedBuild]) -> None:
+    """Write the last form of each cut; a single stored one is updated."""
+    cuts = {cut.key: cut for b in builds for cut in b.build.segments}
+    new_keys = {cut.key for b in builds for cut in b.build.segments if cut.key not in b.old_cuts}
+    stored_keys = {key for b in builds for key in b.old_cuts} - new_keys
+    if len(cuts) == 1 and (cut := next(iter(cuts.values()))).key in stored_keys:
         values = [cut.project, cut.end[0], event_key(cut.end[1]), cut.events, cut.tokens, cut.open, cut.key]
         run_parsed(con, _GROWN, values)
         return
-    replaced = [s.key for s in segments if s.key in old_cuts]
+    replaced = [key for key in cuts if key in stored_keys]
     if replaced:
         con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [replaced])
-    if segments:
-        insert_columns(con, "segment_cut", CUT_TYPES, segment_columns(segments))
+    if cuts:
+        insert_columns(con, "segment_cut", CUT_TYPES, segment_columns([*cuts.values()]))
 
 
-def _write_nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
-    """Write nodes as current versions, and remove outdated ones.
+def _count_nodes(con: duckdb.DuckDBPyConnection, builds: Sequence[NumberedBuild]) -> list[tuple[TocNode, int]]:
+    """Return the nodes to insert, with their builds; update the counts of stored ones."""
+    built_nodes: list[tuple[TocNode, int]] = []
+    last_indexes: dict[NodeId, int] = {}
+    updates: dict[int, tuple[int, int, int]] = {}
+    for b in builds:
+        for node in b.build.nodes:
+            last_indexes[node.node_id] = len(built_nodes)
+            built_nodes.append((node, b.number))
+        for node in b.build.count_updates:
+            if (index := last_indexes.get(node.node_id)) is None:
+                updates[node_key(node.node_id)] = (node.session_count, node.event_count, b.number)
+            else:
+                fresh = replace(built_nodes[index][0], session_count=node.session_count, event_count=node.event_count)
+                built_nodes[index] = (fresh, b.number)
+    if updates:
+        run_parsed(con, _COUNTED, [list(updates), *map(list, zip(*updates.values(), strict=True))])
+    return built_nodes
+
+
+def _write_nodes(con: duckdb.DuckDBPyConnection, builds: Sequence[NumberedBuild]) -> None:
+    """Write nodes as versions, the last of each as the current one, and remove outdated ones.
 
     Only new nodes are listed under their parents, all with `relist`.
     """
-    nodes = build.nodes
-    if not nodes:
+    built_nodes = _count_nodes(con, builds)
+    if not built_nodes:
         return
+    nodes, numbers = [node for node, _ in built_nodes], [number for _, number in built_nodes]
     keys = [node_key(n.node_id) for n in nodes]
-    replaced = [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]
+    first_versions = {key: n.version for key, n in reversed([*zip(keys, nodes, strict=True)])}
+    replaced = [key for key, version in first_versions.items() if version > 1]
     if replaced:
         # Compared with constants it is planned faster than as a join.
         is_few = len(replaced) <= _FEW_NODES
         condition, parameters = (f"IN ({', '.join('?' * len(replaced))})", replaced) if is_few else (f"IN {_IN}", [replaced])
         run_parsed(con, f"UPDATE node SET current = false WHERE current AND key {condition}", parameters)
-    columns = node_columns(nodes, keys, built)
+    columns = node_columns(nodes, keys, 0)
+    last_indexes = {key: index for index, key in enumerate(keys)}
+    columns[_CURRENT], columns[_BUILT] = [last_indexes[key] == index for index, key in enumerate(keys)], numbers
     insert_columns(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
     bullets, links = make_bullet_columns(nodes)
     if bullets:
@@ -136,9 +249,10 @@ def _write_nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> No
     if links:
         # Rows of a bullet keep the order of its grips by themselves: there is no column for their place.
         insert_columns(con, "bullet_grip", _BULLET_GRIP, [*links[:3], links[4]])
-    _remove_outdated(con, select_outdated(nodes))
-    listed = [n for n in nodes if n.version == 1 or build.relist]
-    if build.relist:
+    _remove_outdated(con, [*{n.node_id: n for n in select_outdated(nodes)}.values()])
+    is_relisted = any(b.build.relist for b in builds)
+    listed = [n for n in nodes if n.version == 1 or is_relisted]
+    if is_relisted:
         con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[node_key(n.node_id) for n in listed]])
     if listed:
         insert_columns(con, "node_parent", _PARENT, make_parent_columns(listed))
@@ -159,21 +273,16 @@ def _remove_outdated(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode]) -
         run_parsed(con, f"DELETE FROM {table} WHERE {condition.format(table=table)}", parameters)
 
 
-def _write_grips(con: duckdb.DuckDBPyConnection, numbers: Numbers, build: Build, recent: RecentGrips, keyed: KeyedRows) -> None:
-    """Write those grips that are not stored; with `relist` file all under their segments."""
+def _select_new_grips(build: Build, recent: RecentGrips) -> tuple[dict[int, Grip], list[int]]:
+    """Return the grips that are not stored, by key, and the keys of those among them that may be."""
     stored_flags = [(g, recent.is_stored(g)) for g in {g.grip_id: g for g in build.grips}.values()]
     new_grips = {grip_key(g.grip_id)[0]: g for g, is_stored in stored_flags if not is_stored}
-    uncertain = [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
+    return new_grips, [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
+
+
+def _drop_stored(con: duckdb.DuckDBPyConnection, new_grips: dict[int, Grip], uncertain: Sequence[int]) -> None:
+    """Take out of `new_grips` those of the `uncertain` ones that are stored."""
     if uncertain:
         sql = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
         for row in con.execute(sql, [uncertain]).fetchall():
             del new_grips[row[0]]
-    columns = grip_columns(list(new_grips.values()), list(new_grips))
-    if new_grips:
-        insert_columns(con, "grip", _GRIP, columns)
-    if build.relist and build.grips:
-        con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-        numbers.once_committed(lambda: keyed.distrust(GRIPS))
-        numbers.once_committed(recent.drop_all)
-    numbers.once_committed(lambda: recent.add_grips(new_grips.values()))
-    numbers.once_committed(lambda: keyed.note_rows(GRIPS, zip(*columns, strict=True)))

@@ -1,9 +1,9 @@
 """What the connection waits for: acknowledged writes that the file does not hold yet, and long reads."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import duckdb
 
@@ -14,8 +14,19 @@ _DELETED = "the database file was deleted while a backup, a sync or an export re
 _AGAIN = "Ask again once that has ended: the file is written anew before, with everything."
 
 
+class WaitingBuild(Protocol):
+    """A build that is not in the file yet."""
+
+    @property
+    def number(self) -> int:
+        """The number of its last change."""
+
+
+B = TypeVar("B", bound=WaitingBuild)
+
+
 class WaitingWrites(Protocol):
-    """Acknowledged writes that are not in the file yet."""
+    """Acknowledged writes, and builds, that are not in the file yet."""
 
     @property
     def is_waiting(self) -> bool:
@@ -29,6 +40,13 @@ class WaitingWrites(Protocol):
 
     def note_stored(self) -> None:
         """Forget them, once that is committed."""
+
+    def add_build(self, build: B, write: Callable[[duckdb.DuckDBPyConnection, Sequence[B]], None]) -> None:
+        """Have `write` called in the next transaction with all builds that wait by then; the same for each."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that it has to be stored."""
 
 
 class LongReads:

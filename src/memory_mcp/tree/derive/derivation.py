@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from enum import Enum, Flag, auto
+from functools import partial
 
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock
@@ -219,10 +220,14 @@ class Derivation:
         """Return whether a published segment's day has no node."""
         return self._rollups.lacks_day(self._segments.touched)
 
-    def run_together(self) -> None:
-        """Derive what is pending here, and publish segments and periods in one transaction. Errors are passed on."""
+    def run_together(self, may_wait: bool = False) -> None:
+        """Derive what is pending here, and publish segments and periods in one transaction.
+
+        With `may_wait` it may be written when something else is read or written: where nobody reads, several are written at once.
+        Errors are passed on.
+        """
         with self.publishing:
-            self._segments.run(add_periods=self._rollups.add_periods)
+            self._segments.run(add_periods=partial(self._rollups.add_periods, may_wait=may_wait))
             self._segments.touched |= self._settle()
             if self.has_touched:
                 self.roll_up_touched()

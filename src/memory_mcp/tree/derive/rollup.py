@@ -88,8 +88,8 @@ class RollUps:
         former_nodes = toc.get_nodes(targets)
         return self._publish_nodes(self._compute_above(targets, former_nodes, toc), former_nodes)
 
-    def add_periods(self, build: Build) -> Build | None:
-        """Return a build of segments with the periods above them; None if the store cannot tell their counts."""
+    def add_periods(self, build: Build, may_wait: bool = False) -> Build | None:
+        """Return a build of segments with the periods above them, as one that may wait; None if their counts are unknown."""
         targets = {period for segment in build.segments for period in rollup_targets(segment.day)}
         toc = PendingToc(self._storage.toc, build)
         former_nodes = toc.get_nodes(targets)
@@ -97,7 +97,7 @@ class RollUps:
             changed, unchanged = _split_changed(self._compute_above(targets, former_nodes, toc), former_nodes)
         except LookupError:
             return None
-        return replace(build, nodes=(*build.nodes, *changed), count_updates=unchanged)
+        return replace(build, nodes=(*build.nodes, *changed), count_updates=unchanged, may_wait=may_wait)
 
     def _compute_above(self, targets: set[NodeId], former_nodes: Mapping[NodeId, TocNode], toc: PeriodSource) -> list[TocNode]:
         new_nodes: dict[NodeId, TocNode] = {}
