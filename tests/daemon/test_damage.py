@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -10,13 +12,16 @@ import duckdb
 import pytest
 
 from bench.place import Place
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.storage.duckdb import blocks, open_storage
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
-from tests.daemon.inside import BARE, WORDS, Beside, Inside
+from tests.daemon.inside import ALONE, BARE, WORDS, Beside, Inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_loss import write
+from tests.files import iter_files
+from tests.interaction.indexed import full
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -110,6 +115,41 @@ def test_doctor_tells_of_damage_among_its_checks(tmp_path: Path) -> None:
     assert "the store is damaged" in checks["store"]["text"]
     assert checks["store"]["next_step"].startswith("Ask again")
     assert checks["summarizer"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.few(2)
+def test_whatever_is_damaged_beside_the_database_costs_no_answer(tmp_path: Path, seed: int) -> None:
+    place = Inside(tmp_path, more=ALONE | {"MEMORY_MCP_EMBEDDER__MODEL": "", "MEMORY_MCP_TOPICS__ENABLED": "false"})
+    shutil.copytree(full("", TeleportSettings()), place.directory)
+    draw = random.Random(seed)
+    for path in sorted(iter_files(place.directory)):
+        # Of the database and its logs: tests/storage/test_salvage.py.
+        if path.stat().st_size and not path.name.startswith(FILE):
+            path.write_bytes(damaged(path.read_bytes(), draw))
+    for words in (("search", "refresh token", "--all"), ("doctor",), ("search", "refresh token", "--all")):
+        done = place.run(*words, "--json")
+        assert "Traceback" not in done.stderr
+        shown = json.loads(done.stdout)
+        if words[0] == "search":
+            assert (done.returncode, bool(shown["results"])) == (0, True)
+        else:
+            assert [check for check in shown["checks"] if check["state"] == "fail"] == []
+
+
+def damaged(content: bytes, draw: random.Random) -> bytes:
+    """Some bytes of a file changed, set to zero, or cut off."""
+    changed, at = bytearray(content), draw.randrange(len(content))
+    match draw.randrange(4):
+        case 0:
+            changed[at] ^= draw.randrange(1, 256)
+        case 1:
+            changed[at : at + 64] = draw.randbytes(min(64, len(content) - at))
+        case 2:
+            changed[at : at + 256] = bytes(min(256, len(content) - at))
+        case _:
+            del changed[at:]
+    return bytes(changed)
 
 
 @pytest.mark.parametrize("column", ["speaker", "session_id", "role", "event_id"])
