@@ -94,7 +94,7 @@ def find_candidates(snapshot: Snapshot[VectorBody], query: CodedQuery, filters: 
     for live in snapshot:
         best, _ = _search_table(live, DocType.GRIP, request)
         order = np.argsort(best.rows)
-        shard_candidates.append(_message_candidates(live, query, best.rows[order], best.raw[order]))
+        shard_candidates.append(_message_candidates(live, query, best.rows[order], best.raw[order], limit))
     return Candidates.concatenate(shard_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
@@ -110,9 +110,18 @@ def rate_messages(snapshot: Snapshot[VectorBody], query: CodedQuery, names: Arra
     return Candidates.concatenate(shard_candidates)
 
 
-def _message_candidates(live: LiveShard[VectorBody], query: CodedQuery, rows: Array, raw: Array) -> Candidates:
-    """In `meaning` questions lose some similarity, and none is below 0."""
+def _message_candidates(
+    live: LiveShard[VectorBody], query: CodedQuery, rows: Array, raw: Array, limit: int | None = None
+) -> Candidates:
+    """Return the messages of some rows, the `limit` nearest of them.
+
+    In `meaning` questions lose some similarity, and none is below 0.
+    """
     places, similarity, best = best_by_message(live.messages, rows, raw.astype(np.float64))
+    if limit is not None and len(places) > limit:
+        grips = live.shard.grips
+        nearest = np.lexsort((grips.lo[best], grips.hi[best], -similarity))[:limit]
+        places, similarity, best = places[nearest], similarity[nearest], best[nearest]
     unit = live.messages.unit[places]
     units, back = np.unique(unit, return_inverse=True)
     segment = live.shard.body.table(DocType.NODE).compute_similarities(query, live.shard.units.node_first[units])
