@@ -7,6 +7,7 @@ here, look-alikes and invisible characters included. A request in other words is
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from memory_mcp.base.patterns import lazy_pattern
 from memory_mcp.model.lookalikes import iter_readings
@@ -51,7 +52,13 @@ _OTHER = (
 )
 # Cyrillic and Greek look-alikes of i are folded into l.
 _LATIN = lazy_pattern("|".join(_VOID).replace("i", "l"))
-#: Each phrase of `_VOID` holds one of these: most texts do not, and looking for them takes a tenth of a pattern's time.
+#: Each phrase of `_VOID` holds one of both: most texts do not, and looking for them takes a tenth of a pattern's time.
+_CALLS = (
+    *"ignor disregard overrid bypass forget follow verg missacht negeer oubli olvid dimentic esquec <| <<sys>>".replace(
+        "i", "l"
+    ).split(),
+    *("your system", "your lnstruc", "your entlre", "your full", "your hldden", "your lnltlal"),
+)
 _NEEDED = tuple(
     """instruc prompt directive guideline above told anweisung instruktion befehl vorgabe opdracht aanwijzing consignes ordenes
     indicaciones istruzioni direttive ordens <| <<sys>>""".replace("i", "l").split()
@@ -75,15 +82,23 @@ def _gives_orders(text: str) -> bool:
     if text.isascii():
         return _voids_rules(text.lower())
     decomposed = unicodedata.normalize("NFKD", text)
-    unseen = {ord(c): None for c in set(decomposed) if c not in _TAGS and unicodedata.category(c) in ("Mn", "Cf")}
+    foreign = [c for c in set(decomposed) if c > "\x7f"]
+    unseen = {ord(c): None for c in foreign if c not in _TAGS and unicodedata.category(c) in ("Mn", "Cf")}
     bare = decomposed.translate(unseen) if unseen else decomposed
-    return any(_voids_rules(reading.folded) for reading in iter_readings(bare)) or _WRITTEN.search(text) is not None
+    if any(_voids_rules(reading.folded) for reading in iter_readings(bare)):
+        return True
+    # Other scripts have letters from U+0400 on; arrows, dashes and emoji are none.
+    return any(c >= "\u0400" and c.isalpha() for c in foreign) and _WRITTEN.search(text) is not None
 
 
 def _voids_rules(text: str) -> bool:
     """Return whether a text in lower case, its look-alikes and accents removed, holds a phrase in Latin letters."""
     folded = text.replace("i", "l")
-    for needed in _NEEDED:
-        if needed in folded:
-            return _LATIN.search(folded) is not None
+    return _holds_any(folded, _CALLS) and _holds_any(folded, _NEEDED) and _LATIN.search(folded) is not None
+
+
+def _holds_any(text: str, words: Sequence[str]) -> bool:
+    for word in words:
+        if word in text:
+            return True
     return False
