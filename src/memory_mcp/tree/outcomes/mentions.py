@@ -19,7 +19,9 @@ _SHARED, _RARE = 2, 3
 #: Characters of a statement that are read, somewhat more than of the longest stored grip; and of a file.
 _STATED, _READ = 1200, 256 * 1024
 #: Runs of what paths are made of with a dot within, and those that name a file with lines or without; each is read once.
-_RUN = lazy_pattern(r"(?<![\w@+./\\:-])\.{0,2}[\w@+/\\:-]+(?:\.[\w@+/\\:-]+)+")
+_RUN = lazy_pattern(r"(?<![\w@+./\\:-])\.{0,2}[\w@+/\\:-]++(?:\.[\w@+/\\:-]++)+")
+#: What every file that is named has: most texts have none, which this tells at once.
+_EXTENSION = lazy_pattern(r"\.[A-Za-z]")
 _FILE = lazy_pattern(r"((?:[A-Za-z]:)?[\w@+./\\-]*\w\.[A-Za-z]\w{0,7})(?::(\d{1,6})(?:-(\d{1,6}))?)?(?::\d+)?[.:]*\Z")
 _URL = lazy_pattern(r"\b[a-z][a-z0-9+.-]*://\S+")
 _LINES = lazy_pattern(r"\blines? (\d{1,6})(?:(?:-| to |–)(\d{1,6}))?\b")
@@ -63,7 +65,8 @@ class Region:
 
 def names_file(text: str) -> bool:
     """Return whether a text names a file."""
-    return any(True for _ in _iter_files(text[:_STATED]))
+    stated = text[:_STATED]
+    return _EXTENSION.search(stated) is not None and any(True for _ in _iter_files(stated))
 
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
