@@ -118,8 +118,8 @@ class _JudgedResult:
     share: float
 
     def repeats(self, other: "_JudgedResult") -> bool:
-        """Return whether both hold the whole question and say nearly the same."""
-        if self.share < _WHOLE or other.share < _WHOLE:
+        """Return whether the other holds the whole question as well, and says nearly the same."""
+        if other.share < _WHOLE:
             return False
         common = len(self.terms & other.terms)
         return common >= _ALIKE * (len(self.terms) + len(other.terms) - common)
@@ -198,12 +198,15 @@ class EvidenceReader:
     def _hit_evidence(self, result: _JudgedResult, results: Sequence[_JudgedResult], *, is_literal: bool) -> HitEvidence:
         exchange, score, node, at = set(result.held_terms), result.hit.score, result.hit.node_id, result.hit.timestamp
         trusted_parts: Mapping[str, float] = result.parts if result.held_terms else {}
-        for other in results:
-            if result.held_terms and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
-                exchange |= other.held_terms
+        if result.held_terms:
+            for other in results:
+                if other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+                    exchange |= other.held_terms
+        if result.share >= _WHOLE:
             # What says the same does not speak against it.
-            if other is not result and result.repeats(other):
-                score += other.hit.score
+            for other in results:
+                if other is not result and result.repeats(other):
+                    score += other.hit.score
         score = min(max(score, _LEAST), _MOST)
         return HitEvidence(
             lead=math.log(score / (1 - score)),
