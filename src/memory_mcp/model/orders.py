@@ -19,11 +19,13 @@ CUT_FLAG = f"cut: something was forgotten at {FORGOTTEN}"
 
 # Up to so many words between what is to be done and what it is done to.
 _FEW = r"(?:[\w'’]+\W+){0,4}?"
-_VERBS = r"\b(?:ignore|disregard|override|bypass|forget|do not follow|don['’]t follow|stop following)\W+"
+# An apostrophe of any kind, or none; one that is a letter is folded to z.
+_APOSTROPHE = r"(?:\W|z)?"
+_VERBS = rf"\b(?:ignore|disregard|override|bypass|forget|do\W+not\W+follow|don{_APOSTROPHE}t\W+follow|stop\W+following)\W+"
 # These are somebody's own words taken back.
 _NOT_OWN = r"(?!(?:[\w'’]+\W+){0,3}(?:my|this|that)\b)"
 _BEFORE = r"(?:previous|prior|preceding|earlier|above|foregoing|original|system|safety)\W+(?:[\w'’]+\W+)?"
-_TOLD = r"you (?:were|have been|['’]ve been) (?:told|instructed)"
+_TOLD = rf"you(?:\W+were|\W+have\W+been|{_APOSTROPHE}ve\W+been)\W+(?:told|instructed)"
 _IGNORIERE = r"\b(?:ignorier(?:e|en sie|t)?|vergiss|vergessen sie|missachte)\W+"
 _VORHERIGE = r"(?:vorherig|bisherig|vorig|obig|fruher|vorangegangen)e[nr]?\W+"
 _VOID = (
