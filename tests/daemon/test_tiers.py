@@ -127,7 +127,7 @@ def test_a_start_waits_for_no_damaged_index_and_damage_lowers_the_tier_until_it_
 
         async def rebuilt() -> bool:
             # Asked first: the indexes are looked at once a minute where nobody asks.
-            return await state(client) == (4, True) and manifest(place).number > before
+            return await state(client) == (4, True) and manifest(place).number > before and await is_committed()
 
         await until_async(rebuilt)
         await answered(client)

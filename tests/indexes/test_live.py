@@ -324,6 +324,17 @@ def test_a_folder_that_is_gone_is_noticed_and_a_commit_into_it_is_none(tmp_path:
     assert not (tmp_path / "x").exists()
 
 
+def test_files_that_are_gone_before_their_stamps_are_taken_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    index = filled(tmp_path / "x", [made_up(4, 1)])
+    index.apply_units([unit(50, "osmium")], [], Position(9, 9))
+    monkeypatch.setattr(type(index.folder), "remove_unused", lambda *_: shutil.rmtree(tmp_path / "x"))
+    index.commit()
+    assert not index.verify_files()
+    assert index.status().reason == "files of the index are gone"
+
+
 def test_what_is_unhealthy_takes_in_nothing_and_a_new_generation_heals_it(tmp_path: Path) -> None:
     index = filled(tmp_path, [made_up(4, 1)])
     files_of(tmp_path / "parts")[0].unlink()

@@ -219,7 +219,7 @@ class LiveIndex(MergingIndex[B]):
             if self._health is not Health.HEALTHY or self._manifest is None:
                 return self._health is Health.HEALTHY
             now = self.folder.read_stamps(self._manifest)
-            if now == self._stamps:
+            if now is not None and now == self._stamps:
                 return True
             changed = [n for n in self._stamps or () if now is None or now.get(n) != (self._stamps or {})[n]]
             what = "files of the index are gone"
