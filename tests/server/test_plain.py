@@ -115,7 +115,10 @@ def test_an_answer_tears_no_report_of_progress(app: App, monkeypatch: pytest.Mon
     assert answered["result"]["content"][0]["text"] == "done"
 
 
-def test_at_the_end_a_request_is_awaited_though_a_listener_was_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("listener", [0, 2])
+def test_at_the_end_a_request_is_awaited_though_a_listener_was_refused(
+    app: App, monkeypatch: pytest.MonkeyPatch, listener: int
+) -> None:
     async def main() -> list[dict[str, Any]]:
         finish, refused, answers, looks = anyio.Event(), anyio.Event(), list[dict[str, Any]](), itertools.count()
 
@@ -125,14 +128,14 @@ def test_at_the_end_a_request_is_awaited_though_a_listener_was_refused(app: App,
 
         async def say(line: bytes) -> None:
             answers.append(json.loads(line))
-            if answers[-1].get("id") == 2:
+            if answers[-1].get("id") == listener:
                 refused.set()
 
         async def iter_lines() -> AsyncIterator[bytes]:
             greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
             yield encode(id=1, method="initialize", params=greeting)
             yield encode(method="notifications/initialized")
-            yield encode(id=2, method="subscriptions/listen", params={"notifications": {"toolsListChanged": True}})
+            yield encode(id=listener, method="subscriptions/listen", params={"notifications": {"toolsListChanged": True}})
             await refused.wait()
             yield encode(id=3, method="tools/call", params={"name": "browse_toc", "arguments": {}})
 
@@ -153,7 +156,7 @@ def test_at_the_end_a_request_is_awaited_though_a_listener_was_refused(app: App,
         return answers
 
     answers = {message["id"]: message for message in anyio.run(main)}
-    assert "error" in answers[2]
+    assert "error" in answers[listener]
     assert "done" in json.dumps(answers[3])
 
 

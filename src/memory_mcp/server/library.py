@@ -34,7 +34,7 @@ async def serve_messages(server: MemoryServer, first: lines.Read, messages: Clie
                         text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                         await say(restore_ids(text.encode()) + b"\n")
                         if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
-                            messages.release_request(message.message.id or "")
+                            messages.release_request("" if (number := message.message.id) is None else number)
         all_written.set()
 
     async with anyio.create_task_group() as tasks:
