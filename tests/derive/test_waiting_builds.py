@@ -12,6 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
+from memory_mcp.base.errors import DiskFull, StorageError
 from memory_mcp.config import Settings
 from memory_mcp.indexes.base import Health
 from memory_mcp.indexes.settings import TeleportSettings
@@ -19,8 +20,10 @@ from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
+from memory_mcp.storage.duckdb import space
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive.deriver import Patience
 from tests.factories import a_day_of_drafts, draft
 from tests.filled import filled
@@ -169,15 +172,22 @@ def test_an_index_on_disk_is_never_ahead_of_the_file(open_app: Callable[..., App
 
 
 class FailingConnection:
-    """A DuckDB connection, or a cursor of it, whose next COMMIT is reported as failed: before or after it was done."""
+    """A DuckDB connection, or a cursor of it, whose next COMMIT is reported as failed: before or after it was done.
+
+    While the failure is "full", each fails for lack of room, and the engine gives the file up.
+    """
 
     failure = ""
+    latest: Any = None
 
     def __init__(self, con: Any) -> None:
         self._con = con
 
     def execute(self, sql: str | duckdb.Statement, *rest: Any) -> Any:
         failure = FailingConnection.failure
+        if failure == "full" and sql == "COMMIT":
+            FailingConnection.latest.close()
+            raise duckdb.IOException("No space left on device")
         if failure and sql == "COMMIT":
             FailingConnection.failure = ""
             if failure == "after":
@@ -217,6 +227,45 @@ def test_builds_whose_transaction_failed_are_stored_once(
     write_alone(together, drafts[4:], may_wait=True)
     write_alone(alone, drafts, may_wait=False)
     assert dump_tables(together) == dump_tables(alone)
+
+
+@pytest.mark.parametrize("is_found", [True, False], ids=["a writer finds room first", "the deriver finds room first"])
+def test_builds_that_found_no_room_are_gone_on_from_once_there_is(
+    open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch, is_found: bool
+) -> None:
+    alone = open_app("alone")
+    usual, has_room, failing = duckdb.connect, space._has_room, FailingConnection
+
+    def connect(*values: Any, **options: Any) -> FailingConnection:
+        failing.latest = usual(*values, **options)
+        return failing(failing.latest)
+
+    monkeypatch.setattr(failing, "latest", None)
+    monkeypatch.setattr(duckdb, "connect", connect)
+    monkeypatch.setattr(space, "_has_room", lambda path: not failing.failure and has_room(path))
+    together, drafts = open_app("together"), lone_drafts()
+    write_alone(together, drafts[:4], may_wait=True)
+    write_alone(alone, drafts[:4], may_wait=False)
+    assert count_waiting(together) > 0
+    with monkeypatch.context() as full:
+        full.setattr(failing, "failure", "full")
+        # Reading goes on, without what waits: what was remembered was dropped with the file.
+        assert list(together.storage.toc.iter_nodes()) != list(alone.storage.toc.iter_nodes())
+        assert together.tree.node(DAY) != alone.tree.node(DAY)
+        with pytest.raises(DiskFull):
+            together.derivation.run()
+        with pytest.raises(StorageError, match="could not be stored"):
+            together.storage.toc.publish_build(Build(nodes=(together.tree.node(DAY),)))
+    if is_found:
+        together.storage.outbox.set_position("somebody", "1")
+        assert together.tree.node(DAY) == alone.tree.node(DAY)
+    write_alone(together, drafts[4:], may_wait=True)
+    write_alone(alone, drafts[4:], may_wait=False)
+    assert together.tree.node(DAY) == alone.tree.node(DAY)
+    if not is_found:
+        assert dump_tables(together) == dump_tables(alone)
+    assert list(together.storage.toc.iter_nodes()) == list(alone.storage.toc.iter_nodes())
+    assert findings(together) == []
 
 
 def make_service(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Service:

@@ -24,14 +24,16 @@ from memory_mcp.requests.search import SearchRequest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events as duck_events
 from memory_mcp.storage.duckdb import keyed_rows, open_storage, text_search
+from memory_mcp.storage.duckdb.deferred import DeferredWrites
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, NODES, PAIRS, KeyedFile
 from memory_mcp.storage.duckdb.keyed_rows import PATH, KeyedRows
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build, Scope
-from tests.factories import a_small_history, draft, run_of
+from tests.factories import a_small_history, draft, event, run_of
 from tests.fakes import FakeClock
 from tests.filled import filled
+from tests.waiting import together
 from tests.work import asked_of_the_store
 
 HISTORY = [
@@ -621,3 +623,29 @@ def test_what_is_counted_anew_before_the_copy_is_opened_is_not_read_as_it_was(se
         assert again.toc.get_nodes([day])[day].event_count == node.event_count + 7
     assert not any("FROM node" in statement for statement in read.statements)
     again.close()
+
+
+def test_a_read_that_has_what_waits_stored_ends_though_the_engine_gives_the_file_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_storage(tmp_path / "data")
+    events = [event(f"number {n}", at=1_767_225_600_000 + n) for n in range(6)]
+    store.events.append(events[:5])
+    store.copy_rows(never)
+    store.events.append(events[5:])
+    assert store.events.deferred
+    assert store.events.deferred.is_waiting
+    store.events.drop_recent()
+    read, given_up, insert_rows = dict[EventId, Event](), list[bool](), DeferredWrites.insert_rows
+
+    def give_up(waiting: DeferredWrites, con: Any) -> None:
+        if not given_up:
+            given_up.append(True)
+            store.connection._con.close()
+        insert_rows(waiting, con)
+
+    monkeypatch.setattr(DeferredWrites, "insert_rows", give_up)
+    together(lambda: read.update(store.events.get_events([e.event_id for e in events])))
+    assert given_up
+    assert [read[e.event_id].text for e in events] == [e.text for e in events]
+    store.close()

@@ -26,7 +26,7 @@ from memory_mcp.storage.duckdb.files import (
 )
 from memory_mcp.storage.duckdb.memory_limit import MemoryLimit
 from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
-from memory_mcp.storage.duckdb.waiting import LongReads, WaitingWrites
+from memory_mcp.storage.duckdb.waiting import LongReads, ReadsBehind, WaitingWrites
 
 Row = tuple[Any, ...]
 #: How long a read waits for what is acknowledged to be stored, and for the write lock at a time (seconds).
@@ -67,8 +67,8 @@ class Connection:
         self.on_commit: Callable[[], None] = lambda: None
         #: Called when bytes of the file turn out not to be what was written.
         self.on_damage: Callable[[], None] = lambda: None
-        #: Called after the file was reopened because the engine gave it up: what is remembered of it may be another's.
-        self.on_reopened: Callable[[], None] = lambda: None
+        #: Called when what is remembered of the file may be wrong: it was opened again, or read without what waited until now.
+        self.on_doubt: Callable[[], None] = lambda: None
         #: Called outside a transaction when the file alone was deleted: writes it anew, before more is acknowledged, or raises.
         self.on_deleted: Callable[[], object] = lambda: None
         #: The acknowledged writes that wait to be stored: before anything else uses the file.
@@ -76,6 +76,7 @@ class Connection:
         self.space = Space(path)
         #: Whether the file is open to be read alone, for want of room; and what is under way.
         self._read_only = self._within_transaction = self._is_storing = False
+        self.reads_behind = ReadsBehind()
         #: Transactions committed since the file was opened: what was read at the same number still holds.
         self.commits = 0
         self._con = self._open()
@@ -159,7 +160,10 @@ class Connection:
         Whoever takes the write lock stores it first, so this waits for no other work of its holder.
         """
         end = time.monotonic() + _MOST_WAIT
-        while self._has_deferred and not self.space.is_lacking and time.monotonic() < end:
+        while self._has_deferred:
+            if self.space.is_lacking or time.monotonic() >= end:
+                self.reads_behind.count += 1
+                return
             if self._write_lock.acquire(timeout=_TURN):
                 try:
                     if self._is_storing or self._within_transaction:
@@ -185,8 +189,8 @@ class Connection:
     def fetch_rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
         """Return all rows of one query.
 
-        They are fetched here, since an open result occupies its connection. The query runs once more where the engine gave
-        the file up, and alone where readers together used up its memory; then with all there is.
+        An open result would occupy its connection. The query runs once more where the engine gave the file up, and alone
+        where readers together used up its memory; then with all there is.
         """
         try:
             return self.fetch_once(sql, parameters)
@@ -248,6 +252,8 @@ class Connection:
                 self._handle_failure(error)
                 self.on_rollback()
                 raise
+            if taken and self.reads_behind.take_remembered():
+                self.on_doubt()
 
     @contextmanager
     def _hold_write_lock(self, is_small: bool = False) -> Iterator[None]:
@@ -292,7 +298,7 @@ class Connection:
             self._con.close()
             self._open_closed()
         self.commits += 1
-        self.on_reopened()
+        self.on_doubt()
 
     def _open_closed(self) -> None:
         """Open the closed file, only for reading if there is no room."""
@@ -358,10 +364,7 @@ class Connection:
 
     @contextmanager
     def close_for_replacement(self) -> Iterator[None]:
-        """Close the file, after a checkpoint, while the block runs.
-
-        It is opened again after it; reads and writes wait.
-        """
+        """Close the file, after a checkpoint, while the block runs; reads and writes wait."""
         with self._hold_write_lock():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
@@ -387,14 +390,11 @@ class Connection:
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
-        """Close the file after waiting up to a second for readers.
-
-        The connection object is dropped: one that is alive when the interpreter ends, next to a running thread, makes
-        DuckDB's binding report leaks on standard error.
-        """
+        """Close the file after waiting up to a second for readers."""
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
             self._reading_lock.wait_for(lambda: not self._cursors, _LAST_READS)
             if not isinstance(self._con, ClosedConnection):
                 self._con.close()
+                # One that is alive when the interpreter ends, next to a running thread, makes the binding report leaks.
                 self._con = cast("duckdb.DuckDBPyConnection", ClosedConnection())

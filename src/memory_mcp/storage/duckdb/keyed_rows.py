@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from memory_mcp.base.errors import StorageError
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.keyed_file import EVENTS, GRIPS, PAIRS, KeyedFile, Span
 from memory_mcp.storage.duckdb.keyed_reads import SelectRows, read_shown_neighbours, read_shown_spans
@@ -62,7 +63,8 @@ class KeyedRows:
         self._source = CopySource(con, numbers, pack_nodes)
         self._path = directory / PATH if directory else None
         self._store_id = store_id
-        self._lock = threading.Lock()
+        #: Reentrant: whoever reads here may store what waits, after which the copy is not relied on.
+        self._lock = threading.RLock()
         #: Threads that wait for the lock to read, and when one last read (monotonic seconds).
         self._waiting, self._read_at = set[int](), 0.0
         #: The latest events, which the file may not have yet.
@@ -239,7 +241,9 @@ class KeyedRows:
             return True
         committed = self._numbers.committed_event
         if 0 < committed - self._last_event <= most:
-            self._add_events(file, *self._source.fetch_events(self._last_event, committed))
+            # The store answers, or says what is wrong with it.
+            with suppress(StorageError):
+                self._add_events(file, *self._source.fetch_events(self._last_event, committed))
         return committed <= self._last_event
 
     def _add_events(self, file: KeyedFile, rows: Sequence[Row], to: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from memory_mcp.base.dataclass import dataclass
+from memory_mcp.base.errors import StorageError
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.change import Change
 from memory_mcp.model.grip import Grip
@@ -86,7 +87,10 @@ def publish_build(
     `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
     nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
     One that may wait, and for which nothing has to be read, is published at once and written with the next transaction.
+    Raises StorageError for one that may be derived from reads without what waited, whose place it would take.
     """
+    if file.reads_behind.has_any:
+        raise StorageError("what was derived lacks what could not be stored in time", "It is derived again by itself.")
     if build.may_wait and (built := _defer_build(file, numbers, build, old_cuts, recent, keyed, settle)) is not None:
         return built
     # A reader that needs what waits would wait for the whole of a large build.

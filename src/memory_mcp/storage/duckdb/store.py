@@ -127,7 +127,7 @@ class DuckStorage:
             self.archive = DuckArchive(self._con, self.drop_caches)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
-            self._con.on_reopened, self._con.on_deleted = self.drop_caches, lambda: self.rewrite_deleted_file(False)
+            self._con.on_doubt, self._con.on_deleted = self.drop_caches, lambda: self.rewrite_deleted_file(False)
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -264,8 +264,11 @@ class DuckStorage:
         self._con.interrupt(thread)
 
     def hold_claim(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """Yield False at once: no other process has the file open."""
-        return nullcontext(False)
+        """Yield at once: no other process has the file open. True if this one read it without what waited, which is stored now.
+
+        Raises DiskFull if that cannot be stored yet.
+        """
+        return nullcontext(self._con.reads_behind.settle(self.outbox.store_waiting))
 
     def drop_caches(self) -> None:
         with self._con.hold_writes():

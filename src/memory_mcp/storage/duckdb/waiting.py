@@ -49,6 +49,32 @@ class WaitingWrites(Protocol):
         """Whether so much waits that it has to be stored."""
 
 
+class ReadsBehind:
+    """Counts reads that went on without what waited: what is remembered of them, and derived from them, lacks it."""
+
+    def __init__(self) -> None:
+        self.count = self._forgotten = self._settled = 0
+
+    def take_remembered(self) -> bool:
+        """Return whether there were any since the last call: what is remembered has to be dropped then."""
+        count, former_count = self.count, self._forgotten
+        self._forgotten = count
+        return count != former_count
+
+    def settle(self, store: Callable[[], object]) -> bool:
+        """Have what waits stored if there were any since the last call; return whether. Raises what `store` raises."""
+        count, has_any = self.count, self.has_any
+        if has_any:
+            store()
+            self._settled = count
+        return has_any
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there were any since `settle` was called last."""
+        return self.count != self._settled
+
+
 class LongReads:
     """Reads that last for minutes, such as a backup, and work that needs the file alone. Thread-safe.
 
