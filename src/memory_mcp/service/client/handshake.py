@@ -16,7 +16,6 @@ from typing import Any
 
 from memory_mcp import __version__
 from memory_mcp.base import machine, paths
-from memory_mcp.server.envelope import CLIENT_INFO, PROTOCOL_VERSION
 
 #: Requests by which a client gets to know a server; their answers are the same as long as that is.
 _INITIALIZE = "initialize"
@@ -26,7 +25,9 @@ _METHODS = frozenset(
         *("resources/list", "resources/templates/list"),
     }
 )
-#: In `_meta`: what differs with each request.
+#: In `_meta`: what tells clients of a kind apart by name alone, and what differs with each request. The pump loads nothing of the
+#: server, which has these names too.
+_CLIENT_INFO, _PROTOCOL = "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/protocolVersion"
 _TOKEN = "progressToken"
 #: A longer file is none of ours (bytes).
 _LONGEST = 1 << 20
@@ -115,10 +116,10 @@ class Opening:
             return ""
         content = dict(params or {})
         meta = content.pop("_meta", None) or {}
-        if not isinstance(meta, dict) or not (method == _INITIALIZE or self.initialized or PROTOCOL_VERSION in meta):
+        if not isinstance(meta, dict) or not (method == _INITIALIZE or self.initialized or _PROTOCOL in meta):
             return ""
         meta = {key: value for key, value in meta.items() if key != _TOKEN}
-        for fields, key in ((content, "clientInfo"), (meta, CLIENT_INFO)):
+        for fields, key in ((content, "clientInfo"), (meta, _CLIENT_INFO)):
             if isinstance(info := fields.get(key), dict) and all(isinstance(value, str) for value in info.values()):
                 fields[key] = sorted(info)
         opening = "" if method == _INITIALIZE else self.initialized
