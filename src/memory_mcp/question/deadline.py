@@ -31,7 +31,7 @@ _FAR = 40
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline in milliseconds, and the first and last place of its words."""
+    """A deadline in milliseconds, and its words: `end` is the place after them."""
 
     ms: int
     start: int
@@ -40,7 +40,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A duration with its clause's words around it, and the clause's ends."""
+    """A duration with its clause's words around it; `last` is after the clause."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
