@@ -162,7 +162,7 @@ class Connection:
         end = time.monotonic() + _MOST_WAIT
         while self._has_deferred:
             if self.space.is_lacking or time.monotonic() >= end:
-                self.reads_behind.count += 1
+                self.reads_behind.count += self.deferred is not None and self.deferred.has_builds
                 return
             if self._write_lock.acquire(timeout=_TURN):
                 try:

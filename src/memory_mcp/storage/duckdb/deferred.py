@@ -264,6 +264,11 @@ class DeferredWrites:
                 pass
 
     @property
+    def has_builds(self) -> bool:
+        """Whether builds are among what waits."""
+        return bool(self._builds)
+
+    @property
     def is_full(self) -> bool:
         """Whether so much waits that it has to be stored."""
         return self._room <= 0 or len(self._builds) >= _MOST_BUILDS

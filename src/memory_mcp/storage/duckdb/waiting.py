@@ -45,12 +45,16 @@ class WaitingWrites(Protocol):
         """Have `write` called in the next transaction with all builds that wait by then; the same for each."""
 
     @property
+    def has_builds(self) -> bool:
+        """Whether builds are among them."""
+
+    @property
     def is_full(self) -> bool:
         """Whether so much waits that it has to be stored."""
 
 
 class ReadsBehind:
-    """Counts reads that went on without what waited: what is remembered of them, and derived from them, lacks it."""
+    """Counts reads that went on without builds that waited: what is remembered of them, and derived from them, lacks these."""
 
     def __init__(self) -> None:
         self.count = self._forgotten = self._settled = 0
