@@ -462,7 +462,7 @@ def test_compaction_gives_back_the_space_of_what_is_gone_and_what_a_killed_one_l
     store = open_storage(data_dir, "Europe/Berlin")
     assert isinstance(store, DuckStorage)
     store.events.append([event(random.Random(i).randbytes(1000).hex(), at=i) for i in range(3000)])
-    store.connection.run_statement("CHECKPOINT")
+    store.connection.write_checkpoint()
     with store.connection.begin_transaction() as con:
         con.execute("DELETE FROM event WHERE seq > 10")
     # As DuckDB leaves it where a copy took more memory than it may use.
@@ -724,6 +724,54 @@ def test_trouble_with_files_says_what_it_is_and_an_error_of_ours_passes(text: st
     assert type(caught.value) is kind
     with pytest.raises(SchemaTooNew), translate_errors(None):
         raise SchemaTooNew("newer")
+
+
+def begin_reading(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Begin a read that goes on."""
+    cursor.execute("BEGIN TRANSACTION")
+    cursor.execute("SELECT count(*) FROM event").fetchall()
+
+
+def test_a_checkpoint_waits_for_reads_in_progress(data_dir: Path) -> None:
+    store = open_storage(data_dir)
+    assert isinstance(store, DuckStorage)
+    connection, log_file = store.connection, data_dir / f"{FILE}.wal"
+    failures: list[BaseException] = []
+
+    def write_checkpoint() -> None:
+        try:
+            store.write_checkpoint()
+        except MemoryMcpError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=write_checkpoint)
+    with connection.lend_cursor() as cursor:
+        begin_reading(cursor)
+        # What is inserted alone may be taken in beside a read.
+        store.set_timezone("Europe/Paris")
+        assert log_file.stat().st_size > 0
+        thread.start()
+        until(lambda: connection._is_held or not thread.is_alive())
+        assert thread.is_alive()
+    thread.join(PATIENCE)
+    assert failures == []
+    assert not log_file.exists() or log_file.stat().st_size == 0
+    store.close()
+
+
+def test_a_store_is_closed_while_somebody_reads(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_mcp.storage.duckdb.store.LAST_READS", 0.0)
+    monkeypatch.setattr("memory_mcp.storage.duckdb.connection.LAST_READS", 0.0)
+    store = open_storage(data_dir)
+    assert isinstance(store, DuckStorage)
+    with store.connection.lend_cursor() as cursor:
+        begin_reading(cursor)
+        store.events.append([event("said meanwhile")])
+        store.set_timezone("Europe/Paris")
+        store.close()
+    store = open_storage(data_dir)
+    assert (store.events.last_seq(), store.loss) == (1, None)
+    store.close()
 
 
 def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:

@@ -7,14 +7,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import duckdb
 
 from memory_mcp.base.errors import DiskFull, ResourceExhausted, StorageDamaged, StorageError
-from memory_mcp.storage.duckdb.engine_errors import ClosedConnection, translate_errors
+from memory_mcp.storage.duckdb.engine_errors import ClosedConnection, ReadsInProgress, translate_errors
 from memory_mcp.storage.duckdb.files import (
     FILE_OPTIONS,
     FILES,
@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 #: How long a read waits for what is acknowledged to be stored, and for the write lock at a time (seconds).
 _MOST_WAIT, _TURN = 2.0, 0.02
 #: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
-_LAST_READS = 1.0
+LAST_READS = 1.0
 #: Limit of DuckDB's temporary files: larger than any laptop's disk, so that the disk itself is the limit.
 _ASIDE = "1000GB"
 
@@ -48,13 +48,7 @@ class Connection:
         """
         self._path = path
         self._looking = looking
-        self._config: dict[str, Any] = {
-            "threads": threads,
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            **FILE_OPTIONS,
-        }
+        self._config: dict[str, Any] = {"threads": threads, **FILE_OPTIONS}
         self._memory = MemoryLimit(memory_limit_mb, in_memory=path is None)
         self._write_lock = threading.RLock()
         self._cursors: dict[int, list[duckdb.DuckDBPyConnection]] = {}
@@ -144,7 +138,7 @@ class Connection:
                 if not self._cursors[me]:
                     del self._cursors[me]
                 self._reading_lock.notify_all()
-            cursor.close()
+                cursor.close()  # before whoever waits goes on: an open result is a read in progress
 
     @contextmanager
     def lend_long_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -337,11 +331,18 @@ class Connection:
             for cursor in (cursor for owner in owners for cursor in self._cursors.get(owner, ())):
                 cursor.interrupt()
 
-    def run_statement(self, sql: str) -> None:
-        """Run a statement outside any transaction, such as CHECKPOINT. Raises DiskFull, StorageMoved."""
-        with self._hold_write_lock():
+    def write_checkpoint(self, most_wait: float | None = None) -> None:
+        """Take the engine's log into the file, if need be after the reads in progress: up to `most_wait` seconds later.
+
+        Without that bound the caller must not hold the write lock. Raises DiskFull, StorageMoved, and ReadsInProgress after it.
+        """
+        with suppress(ReadsInProgress), self._hold_write_lock():
             self._require_in_place()
-            self._con.execute(sql)
+            self._con.execute("CHECKPOINT")
+            return
+        awaited = self._long_reads.exclude(may_wait=True) if most_wait is None else nullcontext()
+        with awaited, self._hold_write_lock(), self._hold_reads(most_wait):
+            self._con.execute("CHECKPOINT")
 
     @contextmanager
     def make_dense_copy(self, may_wait: bool = True) -> Iterator[Path]:
@@ -365,23 +366,22 @@ class Connection:
     @contextmanager
     def close_for_replacement(self) -> Iterator[None]:
         """Close the file, after a checkpoint, while the block runs; reads and writes wait."""
-        with self._hold_write_lock():
+        with self._hold_write_lock(), self._hold_reads():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
-            with self._hold_reads():
-                self._con.close()
-                try:
-                    yield
-                finally:
-                    self._open_closed()
+            self._con.close()
+            try:
+                yield
+            finally:
+                self._open_closed()
 
     @contextmanager
-    def _hold_reads(self) -> Iterator[None]:
-        """Let nothing be read or written; wait for running reads, unbounded."""
+    def _hold_reads(self, most_wait: float | None = None) -> Iterator[None]:
+        """Let nothing be read or written; wait for running reads, so many seconds or unbounded."""
         with self._write_lock:
             with self._reading_lock:
                 self._is_held = True
-                self._reading_lock.wait_for(lambda: not self._cursors)
+                self._reading_lock.wait_for(lambda: not self._cursors, most_wait)
             try:
                 yield
             finally:
@@ -393,7 +393,7 @@ class Connection:
         """Close the file after waiting up to a second for readers."""
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
-            self._reading_lock.wait_for(lambda: not self._cursors, _LAST_READS)
+            self._reading_lock.wait_for(lambda: not self._cursors, LAST_READS)
             if not isinstance(self._con, ClosedConnection):
                 self._con.close()
                 # One that is alive when the interpreter ends, next to a running thread, makes the binding report leaks.

@@ -231,7 +231,7 @@ class DeferredWrites:
                     append(*write)
                 except ResourceExhausted:
                     # The memory of what was stored before is free once it is written out.
-                    self._con.run_statement("CHECKPOINT")
+                    self._con.write_checkpoint()
                     append(*write)
             except (DiskFull, StorageDamaged):
                 raise

@@ -25,7 +25,12 @@ _DAMAGED = re.compile(
     r"Corrupt|replaying WAL|not a valid DuckDB database|erialization [Ee]rror|FATAL.*block|Failed to read.*block"
     r"|Could not read enough bytes"
 )
+_READ = "Cannot CHECKPOINT"
 _SAVED = "Ask again: the next start of the daemon saves what is whole and tells what is missing."
+
+
+class ReadsInProgress(StorageError):
+    """The log cannot be taken in while what began before the last commit goes on, be it only a read."""
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def translate_errors(path: Path | None) -> Iterator[None]:
     """Raise DuckDB's errors as ours; `path` is named in the messages.
 
     DeadlineExceeded for an interrupted statement, ResourceExhausted for want of memory, DiskFull, StorageDamaged,
-    StorageLocked or ReadOnly for what the file says, else StorageError.
+    StorageLocked or ReadOnly for what the file says, ReadsInProgress for a checkpoint, else StorageError.
     """
     try:
         yield
@@ -59,6 +64,8 @@ def translate_errors(path: Path | None) -> Iterator[None]:
                 raise StorageLocked(f"another process has {path} open ({text})", "Close it there, or use its tools.") from e
             hint = "Check that the data directory is readable and writable, then run: memory-mcp doctor"
             raise StorageError(text, hint) from e
+        if _READ in str(e):
+            raise ReadsInProgress("the log is not taken into the file while others read it", "Ask again.") from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
 
 

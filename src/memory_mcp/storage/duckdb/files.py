@@ -17,8 +17,11 @@ STORAGE_FORMAT = "v1.5.0"
 #: of 48,000 events 29.4 MB, not 26.9; reads take as long. A file says what its blocks have (`blocks.read_block_size`).
 BLOCK_SIZE = 65_536
 _NEW_FILE = f"STORAGE_VERSION '{STORAGE_FORMAT}', BLOCK_SIZE {BLOCK_SIZE}"
-#: Settings of the engine that decide what it writes.
+#: Settings of the engine: those that decide what it writes, and nothing loaded or looked up by itself.
 FILE_OPTIONS = {
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
     "storage_compatibility_version": STORAGE_FORMAT,
     # The log grows so far before the file takes it in: a checkpoint rewrites what it touches, and with 16 MB an import of 48,000
     # events left a file of 78 MB, with this one of 58.

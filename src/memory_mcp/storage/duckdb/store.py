@@ -17,8 +17,9 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.duckdb import migrations, records
 from memory_mcp.storage.duckdb.archive import DuckArchive
-from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.connection import LAST_READS, Connection, Row
 from memory_mcp.storage.duckdb.deferred import open_deferred_writes
+from memory_mcp.storage.duckdb.engine_errors import ReadsInProgress
 from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy, write_log_path
@@ -292,8 +293,7 @@ class DuckStorage:
         return count
 
     def write_checkpoint(self) -> None:
-        with self._con.hold_writes():
-            self._con.run_statement("CHECKPOINT")
+        self._con.write_checkpoint()
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
         """Erase; events are looked through while others write.
@@ -380,7 +380,9 @@ class DuckStorage:
         self._closed = True
         try:
             if not self._is_read_only:
-                self._con.run_statement("CHECKPOINT")
+                # Else the next start takes the log in.
+                with suppress(ReadsInProgress):
+                    self._con.write_checkpoint(LAST_READS)
                 self._high_water.write_mark(sync=True)
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
