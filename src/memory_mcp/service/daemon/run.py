@@ -84,7 +84,6 @@ def run_daemon(settings: Settings, start_settings: Mapping[str, str], fingerprin
     logs.begin_logging(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
     os.chdir(directory)
     sys.setswitchinterval(_SWITCH)
-    gc.set_threshold(10_000, 20, 20)  # looking every 700 objects took 2 % of a question's CPU (measured)
     log.info("memory-mcp %s listens", __version__)
     try:
         with few_collections():
