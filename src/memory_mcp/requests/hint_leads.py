@@ -373,11 +373,11 @@ def _as_error(lead: Lead) -> Lead:
     return replace(lead, hint=replace(lead.hint, kind=HintKind.ERROR))
 
 
-def cite(before: str, quoted: str, after: str, grip: str) -> str:
+def cite(prefix: str, quoted: str, suffix: str, grip: str) -> str:
     """Return a text with its citation; the quotation in it is shortened to fit `MOST_BYTES`, as far as that goes."""
     width = min(len(quoted), _QUOTED)
     while True:
-        cited = f"{break_citations(before + shorten(quoted, width) + after)} [{grip}]"
+        cited = f"{break_citations(prefix + shorten(quoted, width) + suffix)} [{grip}]"
         if len(cited.encode()) <= MOST_BYTES or width <= _LEAST_QUOTED:
             return cited
         width -= 10

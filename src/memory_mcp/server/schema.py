@@ -1,4 +1,4 @@
-"""JSON schemas of the tools, short because every connection pays for what is published. Pure.
+"""JSON schemas of the tools, kept short: they are sent on every connection. Pure.
 
 Those of responses are made from their dataclasses: descriptions are the annotations of fields whose name does not explain
 itself, and what only detail="full" adds is left out. Those of arguments are generated ones, shortened.

@@ -320,7 +320,7 @@ class Connection:
             yield may_defer
 
     def _require_in_place(self) -> None:
-        """Have a deleted file written anew; under the write lock. Raises StorageMoved if that cannot be done now."""
+        """Write a deleted file again, under the write lock. Raises StorageMoved if that cannot be done now."""
         if not (self._within_transaction or self._long_reads.are_excluded_here):
             self._file_identity.require_in_place(self.on_deleted)
 

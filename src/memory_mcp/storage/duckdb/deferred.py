@@ -43,7 +43,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class WriteLog:
-    """The log of one data directory. Whoever holds the store's write lock uses it; `await_sync` is for any thread."""
+    """The log of one data directory. Needs the store's write lock, but for `await_sync`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,9 +100,9 @@ class WriteLog:
         descriptor = self._open() if self._descriptor is None else self._descriptor
         self._size += len(line)
         self._is_broken = True
-        rest = line
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        unwritten = line
+        while unwritten:
+            unwritten = unwritten[os.write(descriptor, unwritten) :]
         self._is_broken = False
         self._added += len(line)
         return self._added

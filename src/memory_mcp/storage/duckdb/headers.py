@@ -45,10 +45,10 @@ def find_header_mends(file: Path, log: bytes) -> HeaderMends:
     log_header = logs.parse_header(log)
     first, *leading = (_mend_header(content) for content in damaged)
     # Two that are the same were mended so before, by a process that ended then.
-    known = {content for content in leading if content is not None}
+    intact = {content for content in leading if content is not None}
     may_be_older = is_older = False
-    if len(known) == 1:
-        [present] = known
+    if len(intact) == 1:
+        [present] = intact
         leading = [present, present]
         is_older = log_header is not None and logs.read_round(present) != log_header[1]
         may_be_older = is_older or log_header is None

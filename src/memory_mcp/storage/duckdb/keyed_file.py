@@ -311,7 +311,7 @@ class KeyedFile:
         if table == GRIPS:
             self._con.executemany("INSERT OR REPLACE INTO grip VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(pack_grip, rows))
         elif table == PAIRS:
-            for hidden, shown in [(pack_key(hidden), pack_key(shown)) for hidden, shown in rows]:
+            for hidden, shown in (map(pack_key, pair) for pair in rows):
                 # What a newly hidden event hid is hidden by its shown one from now on.
                 self._con.execute("UPDATE pair SET shown = ? WHERE shown = ?", [shown, hidden])
                 self._con.execute("INSERT OR REPLACE INTO pair VALUES (?, ?)", [hidden, shown])

@@ -98,9 +98,10 @@ class Numbers:
         self.committed, self.committed_event = self.last_change, self.last_event
 
     def number_changes(self, changes: Sequence[tuple[ChangeKind, str]]) -> list[Change]:
-        """Return entries (kind, subject) with the next numbers."""
+        """Return entries (kind, subject) with the next numbers; they come into memory once they are committed."""
         entries = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, self.last_change + 1)]
         self.last_change += len(entries)
+        self.once_committed(lambda: self.changes.add_changes(entries))
         return entries
 
 
@@ -110,9 +111,7 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
     Inside the caller's transaction; they come into memory once it is committed.
     """
     if changes:
-        entries = numbers.number_changes(changes)
-        insert_changes(con, entries)
-        numbers.once_committed(lambda: numbers.changes.add_changes(entries))
+        insert_changes(con, numbers.number_changes(changes))
     return numbers.last_change
 
 

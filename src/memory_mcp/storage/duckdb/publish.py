@@ -1,6 +1,6 @@
-"""Writes one build in one transaction, its own or the next."""
+"""Writes a build in one transaction, its own or the next."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -73,90 +73,70 @@ class NumberedBuild:
     grips: list[list[Any]]
 
 
-def publish_build(
-    file: Connection,
-    numbers: Numbers,
-    build: Build,
-    old_cuts: dict[int, Segment],
-    recent: RecentGrips,
-    keyed: KeyedRows,
-    settle: Callable[[], None],
-) -> int:
-    """Write `build` in one transaction; return its number.
+class BuildWriter:
+    """Writes the builds of one store."""
 
-    `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
-    nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
-    One that may wait, and for which nothing has to be read, is published at once and written with the next transaction.
-    Raises StorageError for one that may be derived from reads without what waited, whose place it would take.
-    """
-    if file.reads_behind.has_any:
-        raise StorageError("what was derived lacks what could not be stored in time", "It is derived again by itself.")
-    if build.may_wait and (built := _defer_build(file, numbers, build, old_cuts, recent, keyed, settle)) is not None:
-        return built
-    # A reader that needs what waits would wait for the whole of a large build.
-    with file.begin_transaction(is_small=len(build.nodes) <= _FEW_NODES and not build.relist) as con:
-        new_grips, uncertain = _select_new_grips(build, recent)
-        _drop_stored(con, new_grips, uncertain)
+    def __init__(self, con: Connection, numbers: Numbers, recent: RecentGrips, keyed: KeyedRows) -> None:
+        self._con, self._numbers, self._recent, self._keyed = con, numbers, recent, keyed
+
+    def publish(self, build: Build, old_cuts: Mapping[int, Segment], settle: Callable[[], None]) -> int:
+        """Write `build` in one transaction; return its number.
+
+        `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
+        nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
+        One that may wait, and for which nothing has to be read, is published at once and written with the next transaction.
+        Raises StorageError for one that may be derived from reads without what waited, whose place it would take.
+        """
+        if self._con.reads_behind.has_any:
+            raise StorageError("what was derived lacks what could not be stored in time", "It is derived again by itself.")
+        if build.may_wait and (number := self._defer(build, old_cuts, settle)) is not None:
+            return number
+        # A reader that needs what waits would wait for the whole of a large build.
+        with self._con.begin_transaction(is_small=len(build.nodes) <= _FEW_NODES and not build.relist) as con:
+            new_grips, uncertain = _select_new_grips(build, self._recent)
+            _drop_stored(con, new_grips, uncertain)
+            numbered = self._number(build, old_cuts, new_grips, settle)
+            write_builds(con, [numbered])
+            failpoint("derive.before_commit")
+        failpoint("derive.committed")
+        return numbered.number
+
+    def _defer(self, build: Build, old_cuts: Mapping[int, Segment], settle: Callable[[], None]) -> int | None:
+        """Publish a build whose rows are written later; return its number, None if that was not done."""
+        resets = build.relist or build.reset_terms or build.reset_frequencies or build.reset_runs
+        is_plain = 0 < len(build.nodes) <= _FEW_NODES and not resets
+        with self._con.hold_for_log() as may_defer:
+            new_grips, uncertain = _select_new_grips(build, self._recent)
+            deferred = self._con.deferred
+            if deferred is None or not may_defer or not is_plain or uncertain:
+                return None
+            failpoint("derive.before_commit")
+            numbered = self._number(build, dict(old_cuts), new_grips, settle)
+            deferred.add_build(numbered, write_builds)
+            self._numbers.settle_waiting()
+            self._con.commits += 1
+        if deferred.is_full:
+            with self._con.hold_writes():
+                pass
+        failpoint("derive.committed")
+        return numbered.number
+
+    def _number(
+        self, build: Build, old_cuts: Mapping[int, Segment], new_grips: Mapping[int, Grip], settle: Callable[[], None]
+    ) -> NumberedBuild:
+        """Number the changes of a build, and have what is in memory follow once it is committed."""
+        numbers = self._numbers
         grips = grip_columns([*new_grips.values()], [*new_grips])
-        changes = _number_build(numbers, build, new_grips.values(), grips, recent, keyed, settle)
-        built = numbers.last_change
-        write_builds(con, [NumberedBuild(built, build, changes, old_cuts, grips)])
-        failpoint("derive.before_commit")
-    failpoint("derive.committed")
-    return built
-
-
-def _defer_build(
-    file: Connection,
-    numbers: Numbers,
-    build: Build,
-    old_cuts: dict[int, Segment],
-    recent: RecentGrips,
-    keyed: KeyedRows,
-    settle: Callable[[], None],
-) -> int | None:
-    """Publish a build whose rows are written later; return its number, None if that was not done."""
-    resets = build.relist or build.reset_terms or build.reset_frequencies or build.reset_runs
-    is_plain = 0 < len(build.nodes) <= _FEW_NODES and not resets
-    with file.hold_for_log() as may_defer:
-        new_grips, uncertain = _select_new_grips(build, recent)
-        if file.deferred is None or not may_defer or not is_plain or uncertain:
-            return None
-        grips = grip_columns([*new_grips.values()], [*new_grips])
-        failpoint("derive.before_commit")
-        changes = _number_build(numbers, build, new_grips.values(), grips, recent, keyed, settle)
-        built = numbers.last_change
-        file.deferred.add_build(NumberedBuild(built, build, changes, dict(old_cuts), grips), write_builds)
-        numbers.settle_waiting()
-        file.commits += 1
-    if file.deferred.is_full:
-        with file.hold_writes():
-            pass
-    failpoint("derive.committed")
-    return built
-
-
-def _number_build(
-    numbers: Numbers,
-    build: Build,
-    new_grips: Iterable[Grip],
-    grips: list[list[Any]],
-    recent: RecentGrips,
-    keyed: KeyedRows,
-    settle: Callable[[], None],
-) -> list[Change]:
-    """Number the changes of a build, and have what is in memory follow once it is committed; return them."""
-    numbers.once_committed(settle)
-    changes = numbers.number_changes(make_changes(build.nodes))
-    numbers.once_committed(partial(numbers.changes.add_changes, changes))
-    if build.relist and build.grips:
-        numbers.once_committed(partial(keyed.distrust, GRIPS))
-        numbers.once_committed(recent.drop_all)
-    numbers.once_committed(partial(recent.add_grips, new_grips))
-    numbers.once_committed(partial(keyed.note_rows, GRIPS, zip(*grips, strict=True)))
-    if build.derived_to is not None:
-        numbers.once_committed(partial(numbers.note_derived, build.derived_to))
-    return changes
+        numbers.once_committed(settle)
+        changes = numbers.number_changes(make_changes(build.nodes))
+        if build.relist and build.grips:
+            numbers.once_committed(partial(self._keyed.distrust, GRIPS))
+            numbers.once_committed(self._recent.drop_all)
+        numbers.once_committed(partial(self._recent.add_grips, new_grips.values()))
+        numbers.once_committed(partial(self._keyed.note_rows, GRIPS, zip(*grips, strict=True)))
+        if build.derived_to is not None:
+            numbers.once_committed(partial(numbers.note_derived, build.derived_to))
+        return NumberedBuild(numbers.last_change, build, changes, old_cuts, grips)
 
 
 def write_builds(con: duckdb.DuckDBPyConnection, builds: Sequence[NumberedBuild]) -> None:

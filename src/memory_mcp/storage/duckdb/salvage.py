@@ -183,15 +183,21 @@ def _mend_headers(file: Path, now_ms: int) -> HeaderMends:
     if mends.headers:
         note_damage(file.parent)
     for offset, content in mends.headers.items():
-        with file.open("rb+") as opened:
-            opened.seek(offset)
-            (_make_folder(file.parent, now_ms) / f"{file.name}.block-{offset}").write_bytes(opened.read(len(content)))
-            opened.seek(offset)
-            opened.write(content)
-            machine.on_disk(opened)
+        _write_mend(file, now_ms, (offset, len(content)), (offset, content))
     if mends.headers:
         log.error("the database file was damaged: %d headers mended", len(mends.headers))
     return mends
+
+
+def _write_mend(file: Path, now_ms: int, block: tuple[int, int], mend: tuple[int, bytes] | None) -> None:
+    """Set aside a copy of a block (offset, bytes); then write a mend (offset, content), if there is one, synced."""
+    with file.open("rb+") as opened:
+        opened.seek(block[0])
+        (_make_folder(file.parent, now_ms) / f"{file.name}.block-{block[0]}").write_bytes(opened.read(block[1]))
+        if mend:
+            opened.seek(mend[0])
+            opened.write(mend[1])
+            machine.on_disk(opened)
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
@@ -201,16 +207,9 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
     """
     mended = unmended = 0
     for block in list(blocks.iter_damaged(file)):
-        with file.open("rb+") as opened:
-            opened.seek(block.offset)
-            (_make_folder(file.parent, now_ms) / f"{file.name}.block-{block.offset}").write_bytes(opened.read(block.size))
-            if block.mend is None:
-                unmended += 1
-                continue
-            opened.seek(block.mend.offset)
-            opened.write(bytes([block.mend.becomes]))
-            machine.on_disk(opened)
-            mended += 1
+        mend = (block.mend.offset, bytes([block.mend.becomes])) if block.mend else None
+        _write_mend(file, now_ms, (block.offset, block.size), mend)
+        mended, unmended = mended + (mend is not None), unmended + (mend is None)
     if mended or unmended:
         log.error("the database file was damaged: %d blocks mended, %d that cannot be", mended, unmended)
     return mended, unmended

@@ -184,14 +184,17 @@ class DuckWordReading:
         return self._fetch_texts(table, [], spans, "ORDER BY ts DESC, event_id DESC LIMIT ?", [limit])
 
     def _fetch_texts(
-        self, table: str, also: Sequence[str], before: Sequence[Any], order: str = "", after: Sequence[Any] = ()
+        self, table: str, conditions: Sequence[str], leading: Sequence[Any], order: str = "", trailing: Sequence[Any] = ()
     ) -> list[Row]:
-        """Return the shown rows of a table that hold all words, under conditions `also`; parameters `before` and `after`."""
+        """Return the shown rows of a table that hold all words and meet `conditions`.
+
+        `leading` are the parameters of table and conditions, `trailing` those of `order`.
+        """
         where, parameters = self._conditions
         patterns = [make_text_condition(word) for word in self._words]
-        condition = make_where([*also, *where, *(condition for condition, _ in patterns)])
+        condition = make_where([*conditions, *where, *(condition for condition, _ in patterns)])
         sql = f"SELECT {EVENT} FROM {table} {condition} {order}"
-        return self._con.fetch_rows(sql, [*before, *parameters, *(pattern for _, pattern in patterns), *after])
+        return self._con.fetch_rows(sql, [*leading, *parameters, *(pattern for _, pattern in patterns), *trailing])
 
 
 class _SpanFilter:

@@ -21,7 +21,7 @@ from memory_mcp.storage.duckdb.keyed_file import NODES, SEGMENTS
 from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.names import NODE
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
-from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish_build
+from memory_mcp.storage.duckdb.publish import CUT_TYPES, BuildWriter
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.stamps import (
     MAX_AT_ONCE,
@@ -66,7 +66,7 @@ class DuckToc(DuckTerms, TocStore):
         self._periods = PeriodIds(self._read_periods)
         self._streams = StreamCuts(self._read_cuts)
         self._days = DaySumCache(self._read_days, con.hold_writes)
-        self._grips = grips
+        self._grips, self._builds = grips, BuildWriter(con, numbers, grips, keyed)
 
     def current_version(self) -> int:
         return self._numbers.committed
@@ -97,7 +97,7 @@ class DuckToc(DuckTerms, TocStore):
             self._days.add_cuts(build.segments, old_cuts)
 
         try:
-            return publish_build(self._con, self._numbers, build, old_cuts, self._grips, self._keyed, settle)
+            return self._builds.publish(build, old_cuts, settle)
         except BaseException:
             self.drop_caches()
             self._grips.drop_all()
